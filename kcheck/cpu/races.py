@@ -1,4 +1,4 @@
-"""The host's side of racecheck: the memory it needs, and the races of a launch as findings."""
+"""The host side of racecheck: its memory, and the races of a launch as findings."""
 
 from __future__ import annotations
 

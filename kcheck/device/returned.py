@@ -1,4 +1,4 @@
-"""What a function, or a caller, returns for a case: outputs and derivatives, or what is wrong with them."""
+"""The values that a function, or a caller, returns for a case: outputs and derivatives, or their errors."""
 
 from __future__ import annotations
 

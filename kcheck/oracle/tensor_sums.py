@@ -1,4 +1,4 @@
-"""Sums of products as a tensor core adds them up: truncated, so that the errors of one sign do not cancel.
+"""Sums of products as a tensor core computes them: truncated, so that errors of one sign do not cancel.
 
 docs/tensor-cores.md has the rule and its sources. :func:`in_order` follows it term by term; :func:`expected_loss`
 estimates the result without that.

@@ -1,4 +1,4 @@
-"""What is expected of a case: its reference evaluated once, and the tolerance of each output."""
+"""The expected outputs of a case: its reference, evaluated once, and the tolerance of each output."""
 
 from __future__ import annotations
 

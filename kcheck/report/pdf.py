@@ -1,4 +1,4 @@
-"""A signed report as a PDF for people: what the statement says, and nothing else. Needs ``reportlab``."""
+"""A signed report as a PDF for people, with exactly the contents of the statement. Needs ``reportlab``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does: tasks come in, answers go out. The same for processes of this machine and of a cluster."""
+"""The work of a worker: it receives tasks and sends answers, in processes of this machine and of a cluster."""
 
 from __future__ import annotations
 

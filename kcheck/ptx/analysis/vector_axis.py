@@ -40,7 +40,7 @@ Strides = tuple[int | None, ...]
 _NONE: Strides = (0, 0, 0)
 _BLIND = PURE | RETURNS | {"ld", "st", "bra"}
 """Opcodes whose effect depends neither on warps nor, if there is no race, on the order of threads. That order
-shows in what atomic operations return, in sums of floats, and in what is printed."""
+is visible in the results of atomic operations, in sums of floats, and in printed lines."""
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 """Accesses by which threads wait for each other."""

@@ -256,7 +256,7 @@ class FunctionBuilder(FlowBuilder):
     def read_modify_write(
         self, operation: str, pointer: Value, value: Value, align: int, order: str = "acq_rel"
     ) -> Term:
-        """One of LLVM's atomic operations on what is at an address; what it held before."""
+        """One of LLVM's atomic operations on the value at an address; returns the old value."""
         text = f"atomicrmw {operation} ptr {pointer.text}, {self.typed(value)} {order}, align {align}"
         return self.value(text, value.type)
 

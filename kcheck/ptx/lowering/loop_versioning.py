@@ -130,7 +130,7 @@ class LoopVersion:
             evaluator.holds.append(b.invert(changed))
 
     def _again(self) -> Value:
-        """Whether the loop goes round again: the branch at its end."""
+        """Whether the loop continues: the condition of the branch at its end."""
         end = self.block.terminator
         assert end is not None
         assert end.guard is not None

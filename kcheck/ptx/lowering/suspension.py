@@ -1,4 +1,4 @@
-"""Suspension points: where lanes of a vector wait, and what of them is saved in the vector's state meanwhile."""
+"""Suspension points: where lanes of a vector wait, and which of their registers the vector's state saves."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Suspender:
         self.width = fn.width
 
     def save(self, point: SuspensionPoint, lanes: Value) -> None:
-        """Save what lives on in lanes that wait; announce them to the barrier, or post their operands."""
+        """Save the live registers of waiting lanes; announce the lanes to the barrier, or post their operands."""
         b, fn = self.fn.b, self.fn
         before = fn.active
         fn.active = b.bits_mask(lanes, self.width)
@@ -193,7 +193,7 @@ class Suspender:
         fn.active = before
 
     def restore(self, point: SuspensionPoint) -> None:
-        """Take up lanes that waited: what they saved, what can be made again, what came of the wait."""
+        """Resume lanes that waited: restore or compute their registers, and read the result of the wait."""
         b, fn = self.fn.b, self.fn
         for name in point.live:
             kind = self.types[name]

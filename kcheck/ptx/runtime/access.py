@@ -1,4 +1,4 @@
-"""What a checked memory access is: its kind, its parameters, and what moves beside it."""
+"""Checked memory accesses: their kinds, their parameters, and the shadows that move with the values."""
 
 from __future__ import annotations
 
@@ -128,6 +128,6 @@ def context_of(space: str) -> dict[str, str]:
 
 
 def slow_signature(access: AccessKind) -> Signature:
-    """The function for what the quick one of :func:`vector_ir` does not handle."""
+    """The function for accesses that the quick one of :func:`vector_ir` does not handle."""
     parameters = {"a": access.addresses, **access.value, "m": access.mask, **CONTEXT}
     return access.signature(f"{mangle(access.element, access.width)}.slow", parameters)

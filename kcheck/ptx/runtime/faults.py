@@ -1,4 +1,4 @@
-"""Recording faults: what finds one calls :func:`report_fault`, and the host reads the records."""
+"""Records of faults: code that finds one calls :func:`report_fault`, and the host reads the records."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ continue behind the grid barrier."""
 RACE_BARRIER = Signature("@kcheck.race.barrier", "void", {"launch": "ptr"})
 
 _COMPLETE, _FORCED, _GRID = 1, 2, 3
-"""Whom a round releases: those whose barrier is complete; those at any barrier of the block; those at a grid
-barrier."""
+"""The lanes that a round releases: those whose barrier is complete; those at any barrier of the block; those at a
+grid barrier."""
 
 
 def definitions(scheduler: SchedulerModule) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Who of a warp takes part where its lanes do something together and its vectors are narrower than it."""
+"""Which lanes take part in a warp-level operation if the vectors are narrower than the warp."""
 
 from __future__ import annotations
 

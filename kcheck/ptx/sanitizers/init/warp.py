@@ -1,4 +1,4 @@
-"""Shadows of what goes from lane to lane of a warp: shuffles, votes, matrices."""
+"""Shadows of values that lanes of a warp exchange: shuffles, votes, matrices."""
 
 from __future__ import annotations
 
