@@ -303,7 +303,7 @@ def _not_compiled_on_import() -> Iterator[None]:
     dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
     compile_for, disable = dispatchers.compile, dispatchers.disable_compile
     dispatchers.compile = lambda dispatcher, signature: None
-    dispatchers.disable_compile = lambda dispatcher, disabled=True: None  # it wants a kernel that is compiled
+    dispatchers.disable_compile = lambda dispatcher, disabled=True: None  # needs a compiled kernel
     try:
         yield
     finally:

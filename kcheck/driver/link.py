@@ -21,10 +21,10 @@ without garbage collection.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,6 +37,7 @@ from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
 from kcheck.garbage import no_collection
+from kcheck.span import is_users
 from kcheck.version import __version__
 
 # Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
@@ -165,12 +166,17 @@ def patch_compiler(compiler: Any) -> None:
     ) -> Any:
         if debug or lineinfo:  # debug includes line information, and the two options cannot be combined
             return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo, **options)
+        try:
+            with warnings.catch_warnings():
+                # A function that Numba itself writes, such as the loop of a @vectorize, has no source.
+                warnings.filterwarnings("ignore", message="Could not find source for function")
+                return plain(pyfunc, return_type, args, lineinfo=True, **options)
+        except Exception as error:
+            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+            if is_users(frame.f_code.co_filename):  # a signal handler of the program, for example
+                raise
         # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile without
         # it. If the code fails anyway, it fails again, with numba-cuda's own message.
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            # A function that Numba itself writes, such as the loop of a @vectorize, has no source.
-            warnings.filterwarnings("ignore", message="Could not find source for function")
-            return plain(pyfunc, return_type, args, lineinfo=True, **options)
         return plain(pyfunc, return_type, args, lineinfo=False, **options)
 
     compiler.compile_cuda = compile_with_lines

@@ -473,6 +473,38 @@ def test_no_exception_of_a_signal_handler_is_lost(folder: Path) -> None:
     assert (done.stdout, done.stderr) == ("100\n", "")
 
 
+def test_what_a_signal_handler_raises_during_the_compilation_rises_from_the_launch(folder: Path) -> None:
+    """It is no error of the compiler, after which the kernel is compiled again without line information."""
+    program = """
+    import os
+    import signal
+    import numpy as np
+    from numba import cuda
+    from numba.cuda.core.compiler_machinery import PassManager
+
+    @cuda.jit
+    def k(x):
+        x[cuda.grid(1)] = 1
+
+    def late(number, frame):
+        raise TimeoutError("late")
+
+    def run_with_signal(self, state):
+        PassManager.run = plain
+        os.kill(os.getpid(), signal.SIGALRM)
+        return plain(self, state)
+
+    signal.signal(signal.SIGALRM, late)
+    plain, PassManager.run = PassManager.run, run_with_signal
+    try:
+        k[1, 4](np.zeros(4))
+    except TimeoutError as error:
+        print("heard", error)
+    """
+    done = run(folder, program)
+    assert done.stdout == "heard late\n", done.stderr
+
+
 def test_what_kernels_raise_is_reported_and_changes_no_result(folder: Path) -> None:
     """A kernel that can raise writes, adds and prints once, whatever its memory is and wherever it is named."""
     program = """

@@ -69,7 +69,7 @@ def test_a_product_that_adds_to_what_nothing_sets_is_found_at_the_store(
 
 
 @pytest.mark.parametrize("width", [1, 32])
-def test_so_is_one_of_wmma(tmp_path: Path, width: int) -> None:
+def test_an_accumulator_of_wmma_that_nothing_sets_is_reported(tmp_path: Path, width: int) -> None:
     text = HEAD.replace("    mov.b32 %r1, 0x3C003C00;\n", "") + WMMA + END
     assert {finding.rule for finding in found(tmp_path, text, width)} == {"initcheck"}
     zeros = "".join(f"    mov.b32 %r{k}, 0;\n" for k in range(1, 9))
