@@ -8,6 +8,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kcheck.alignment import ceil_div
+
 _MOST_ITEMS = 10_000
 _MOST_BITS = 256
 
@@ -131,7 +133,7 @@ BUILTINS: Mapping[str, Callable[..., Any]] = {
     "zip": lambda *lists: [list(each) for each in zip(*map(items_of, lists), strict=False)],
 }
 LIBRARY: Mapping[str, Callable[..., Any]] = {
-    "triton.cdiv": lambda a, b: -(-a // b),
+    "triton.cdiv": ceil_div,
     "triton.next_power_of_2": lambda n: 1 << (n - 1).bit_length(),
     "itertools.product": _product,
 }
