@@ -75,7 +75,7 @@ def test_past_the_last_row_any_index_may_be_too_large(tmp_path: Path) -> None:
     last = "reads at the address of a[2, 0], axis 0 has size 2"
     one_axis = "reads a[2], axis 0 has size 2"
     load, block = "x = tl.load(a + i, mask=m)", "x = tl.load(p, boundary_check=(1,))"
-    every = "correct mask= of tl.load: it must be true only where every index is inside a"
+    every = "correct mask= of tl.load: it must be true only where every index is inside a; check the strides, too"
     assert fix_of(tmp_path, load, last) == every
     assert fix_of(tmp_path, load, one_axis).endswith("only where the index of axis 0 is below 2")
     assert fix_of(tmp_path, block, last) == "name every axis in boundary_check="
