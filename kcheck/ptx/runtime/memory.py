@@ -255,7 +255,7 @@ _SHUFFLED = 4
 def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     """Access every second element from an address on, one for each lane, and return.
 
-    Two loads and a shuffle take a third of the time of a gather. A store leaves the elements between alone.
+    Two loads and a shuffle are quicker than a gather. A store leaves the elements between alone.
     """
     W, size, near = access.width, access.size, low.to("ptr")
     if access.store:
