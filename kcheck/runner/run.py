@@ -216,7 +216,8 @@ class _Run:
             self._stage = _END
             self._note_unsupported(tally)
             self._note_slow_reference(spec, tally, work.seconds(begun))
-            if options.lint and options.is_whole and not options.late:
+            verdict_first = options.cases_first and tally.counts[Status.PASSED] < tally.cases
+            if options.lint and options.is_whole and not options.late and not verdict_first:
                 self._stage = _ADVICE
                 self._note(*work.advice())
         except KeyboardInterrupt:

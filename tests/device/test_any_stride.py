@@ -111,6 +111,15 @@ def test_a_failure_is_not_kept_waiting_by_the_artifact(tmp_path: Path) -> None:
     assert "artifact was not checked because cases failed" in finished[2]
 
 
+def test_a_failure_is_not_kept_waiting_by_the_linter(tmp_path: Path) -> None:
+    """Its advice follows when the cases pass."""
+    of_float32 = SPEC.replace("[float32, float64]", "[float32]")
+    _, _, finished = round_of(tmp_path, GOOD.replace("x[i] + x[i]", "x[i] * 3.0 - x[i]"), of_float32)
+    assert any(note.startswith("lint: k.py:") for note in finished[2])
+    _, _, finished = round_of(tmp_path, GOOD.replace("x[i] + x[i]", "x[i] * 3.1 - x[i]"), of_float32)
+    assert not any(note.startswith("lint: ") for note in finished[2])
+
+
 def test_a_kernel_that_needs_contiguous_arrays_gets_them(tmp_path: Path) -> None:
     """One that reshapes does not compile for any stride, one with a signature of its own is compiled for that."""
     of_contiguous = SPEC.replace("layouts: [contiguous, strided, reversed]", "layouts: [contiguous]")
