@@ -88,7 +88,7 @@ def read_values(tree: ast.Module, imported: Mapping[str, str]) -> dict[str, Show
     Args:
         imported: what the file's names are imported as, ``triton.autotune`` for ``autotune``.
     """
-    reader = _Evaluator(imported)
+    reader = _TopLevel(imported)
     found: dict[str, ShownValues] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
@@ -106,7 +106,7 @@ def _is_autotune(node: ast.expr, imported: Mapping[str, str]) -> bool:
     return name.startswith("triton.") and name.endswith(".autotune")
 
 
-class _Evaluator:
+class _TopLevel:
     """The names at the top level of a file, statement by statement."""
 
     def __init__(self, imported: Mapping[str, str]) -> None:
