@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -27,8 +28,10 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
     lines = [
         "# Conformance",
         "",
-        f"The test suite of numba-cuda {version}, as its wheel installs it, unmodified, on the cpu device with"
-        f" compute capability {CC}. Written by `make conformance`.",
+        _paragraph(
+            f"The test suite of numba-cuda {version}, as its wheel installs it, unmodified, on the cpu device with"
+            f" compute capability {CC}. Written by `make conformance`."
+        ),
         "",
         "| folder | " + " | ".join(KINDS) + " |",
         "|---|" + "---:|" * len(KINDS),
@@ -72,14 +75,14 @@ def widths(verdicts: Sequence[Verdict]) -> str:
     lines = [
         WIDTHS,
         "",
-        "Every launch of the suite runs twice from the same memory: with one lane per vector, in code that LLVM"
-        " optimizes on its own, and at the usual width, in quick code. Everything is compared afterwards: all "
-        "allocations,"
-        " the heap, the printed lines, and how the launch ended. A launch that differs runs again at the usual "
-        "width in"
-        " three other orders of blocks, warps and lanes; if that also changes the bits, the kernel is not"
-        " deterministic. Written by"
-        " `make conformance-widths`.",
+        _paragraph(
+            "Every launch of the suite runs twice from the same memory: with one lane per vector, in code"
+            " that LLVM optimizes on its own, and at the usual width, in quick code. Everything is compared"
+            " afterwards: all allocations, the heap, the printed lines, and how the launch ended. A launch"
+            " that differs runs again at the usual width in three other orders of blocks, warps and lanes; if"
+            " that also changes the bits, the kernel is not deterministic. Written by `make"
+            " conformance-widths`."
+        ),
         "",
         "| launches | kernels | result |",
         "|---:|---:|---|",
@@ -114,8 +117,10 @@ def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Seq
     lines = [
         SANITIZED,
         "",
-        f"The whole suite under {', '.join(names)}: each rule and line once, how often it was seen, and what it"
-        " is. Written by `make conformance-sanitize`.",
+        _paragraph(
+            f"The whole suite under {', '.join(names)}: each rule and line once, how often it was seen, and what"
+            " it is. Written by `make conformance-sanitize`."
+        ),
         "",
         "| finding | seen | the kernel | judged |",
         "|---|---:|---|---|",
@@ -128,6 +133,10 @@ def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Seq
         seen = sum(finding.count for finding in alike)
         lines.append(f"| `{site}` | {seen} | `{alike[0].kernel}` | {judgment} |")
     return "\n".join(lines) + "\n"
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def cell(text: str) -> str:
