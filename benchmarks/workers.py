@@ -3,7 +3,9 @@
     python benchmarks/workers.py                          specs/, 30 cases each, 5 rounds warm and 1 cold
     python benchmarks/workers.py specs/relu.yaml -n 300   other specs, other numbers of cases
 
-Use a machine that does nothing else. Prints seconds, processor time and the ratio of the medians.
+Use a machine that does nothing else. Prints seconds, processor time and the ratio of the medians; and how much of
+two independent runs the machine does at once, which is the most that two workers can give: virtual processors may
+share a core, and all share its memory.
 """
 
 from __future__ import annotations
@@ -28,14 +30,19 @@ class Took:
     processor: float
 
 
-def took(jobs: int, cases: int, specs: list[str], cache: str) -> Took:
-    """Run once. ``cache``: the folder of compiled kernels."""
+def took(jobs: int, cases: int, specs: list[str], cache: str, runs: int = 1) -> Took:
+    """Run once, or several times at once. ``cache``: the folder of compiled kernels."""
     words = ["-m", "kcheck", "run", *specs, "--cases", str(cases), "--jobs", str(jobs), "--no-store", "-q"]
     environment = {**os.environ, "KCHECK_CACHE_DIR": cache}
+    if runs > 1:
+        environment["KCHECK_THREADS"] = "1"  # as a worker of two on two cores has it
     before, begun = os.times(), time.monotonic()
-    done = subprocess.run([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL)
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"kcheck run ended with {done.returncode}")
+    started = [
+        subprocess.Popen([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL) for _ in range(runs)
+    ]
+    for process in started:
+        if process.wait() not in (0, 1):
+            raise RuntimeError(f"kcheck run ended with {process.returncode}")
     after = os.times()
     return Took(time.monotonic() - begun, sum(after[2:4]) - sum(before[2:4]))
 
@@ -63,6 +70,11 @@ def main() -> None:
                 {jobs: took(jobs, asked.cases, asked.specs, full) for jobs in JOBS} for _ in range(asked.warm)
             ]
             print(shown("full caches", {jobs: [one[jobs] for one in rounds] for jobs in JOBS}), flush=True)
+            both = statistics.median(
+                took(1, asked.cases, asked.specs, full, runs=2).clock for _ in range(asked.warm)
+            )
+            alone = statistics.median(one[1].clock for one in rounds)
+            print(f"full caches, two independent runs at once: {2 * alone / both:.2f} times one", flush=True)
     found: dict[int, list[Took]] = {jobs: [] for jobs in JOBS}
     for _ in range(asked.cold):
         for jobs in JOBS:
