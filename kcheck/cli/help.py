@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
@@ -12,29 +14,96 @@ import click
 COMPLETION = "_KCHECK_COMPLETE"
 """Set by the completion script of a shell."""
 _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
+_NARROW = 60
+"""Below so many columns, the text of an option goes under its name."""
 
 
 class Formatter(click.HelpFormatter):
     """Click's formatter, which moves the examples of a help text up, under a heading.
 
     An example is a line in a paragraph marked with ``\\b`` whose first line is a command line of kcheck.
+    Click writes at least 50 columns; this one writes as many as the terminal has.
     """
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        if width is None:
+            width = max(min(shutil.get_terminal_size().columns, max_width or 80) - 2, 20)
+        super().__init__(indent_increment, width, max_width)
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        """Write the usage line, which ends at blanks only: no `[op-` before a break."""
+        self._write_lines(_folded(f"{prefix or 'Usage: '}{prog} {args}", self.width, ""))
 
     def write_text(self, text: str) -> None:
         """Write a help text: its first sentence, its examples, the rest."""
-        first, *rest = [part for part in re.split(r"\n[ \t]*\n", text) if part.strip()] or [""]
+        parts = [part for part in re.split(r"\n[ \t]*\n", text) if part.strip()]
+        if not parts:
+            return
+        first, *rest = parts
         examples = [part for part in rest if _is_example(part)]
-        super().write_text(first)
+        self._write_paragraph(first)
         if examples:
             self.dedent()
             with self.section("Examples"):
                 for line in (line for part in examples for line in _lines(part)):
-                    self.write(f"{'':>{self.current_indent}}{line}\n")
+                    self._write_example(line)
             self.indent()
         for part in rest:
             if part not in examples:
                 self.write_paragraph()
-                super().write_text(part)
+                self._write_paragraph(part)
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write options or commands in two columns, or on a narrow terminal each text below its name."""
+        if self.width >= _NARROW:
+            super().write_dl(list(rows), col_max, col_spacing)
+            return
+        indent = " " * self.current_indent
+        for name, text in rows:
+            choices = _folded(name.replace("|", "| "), self.width, indent)  # breaks after a "|"
+            self._write_lines(line.replace("| ", "|") for line in choices)
+            for paragraph in text.splitlines():
+                self._write_lines(_folded(paragraph, self.width, indent * 2, indent * 2))
+
+    def _write_paragraph(self, part: str) -> None:
+        """A paragraph of the rest. Where a table in it is too wide, each text goes below its name."""
+        indent = " " * self.current_indent
+        if part.split(maxsplit=1)[0] != _VERBATIM:
+            self._write_lines(_folded(part, self.width, indent, indent))
+            return
+        lines = [indent + line for line in _lines(part)]
+        if max(map(len, lines)) <= self.width + 2:
+            self._write_lines(lines)
+            return
+        for line in lines:
+            name, _, text = line.strip().partition("  ")
+            deeper = line[: len(line) - len(line.lstrip())]
+            self._write_lines([deeper + name] if text else _folded(name, self.width, deeper))
+            self._write_lines(_folded(text.strip(), self.width, deeper + "    ", deeper + "    "))
+
+    def _write_example(self, line: str) -> None:
+        """One command line; where it does not fit, `\\` continues it, and its comment is below."""
+        indent = " " * self.current_indent
+        if len(indent + line) <= self.width + 2:
+            self._write_lines([indent + line])
+            return
+        command, _, comment = line.partition("   ")
+        quoted = re.sub(r"'[^']*'", lambda words: words[0].replace(" ", "\0"), command)
+        *first, last = (piece.replace("\0", " ") for piece in _folded(quoted, self.width, indent))
+        self._write_lines([*(f"{piece} \\" for piece in first), last])
+        self._write_lines(_folded(comment.strip(), self.width, indent * 3, indent * 3))
+
+    def _write_lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(f"{line}\n")
+
+
+def _folded(text: str, width: int, indent: str, more: str | None = None) -> list[str]:
+    """The lines of a text, broken at blanks: the first after `indent`, others after `more`, or four columns."""
+    rest = indent + "    " if more is None else more
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _is_example(part: str) -> bool:

@@ -174,7 +174,7 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
             rows.append((argument.name, f"dim {argument.dim}", ""))
     for name in drawn.dims:
         sizes = drawn.domains.get(name)
-        rows.append((name, sizes or default_sizes(len(drawn.dims)), "--dims" if sizes else "default"))
+        rows.append((name, sizes or default_sizes(drawn), "--dims" if sizes else "default"))
     unsure = any("grid" in guess for guess in drawn.guesses)
     grid_from = "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "the kernel's indexes"
     rows.append(("grid", f"[{', '.join(drawn.grid)}]", grid_from))

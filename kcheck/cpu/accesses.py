@@ -211,7 +211,7 @@ def _fix(
         letter = "ijk"[axis] if axis < 3 else "i"
         threads = next(count for i, count in ids if i == value)
         return f"the {who} has {threads:,} threads along this axis: guard the access with `if {letter} < {bound}`"
-    offset = min((value - i for i, _ in ids if 0 < value - i <= _NEAR), default=None)
+    offset = min((value - i for i, count in ids if count > 1 and 0 < value - i <= _NEAR), default=None)
     if (loaded := _loaded(site, naming)) and (offset is None or offset > _LIKELY or value > size + _NEAR):
         return loaded
     if len(label.shape) > 1 and fault.address == label.base + size * label.strides[axis]:

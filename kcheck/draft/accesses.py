@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from kcheck.dataclass import dataclass
@@ -52,7 +52,8 @@ class KernelText:
         arrays: parameters that are used as arrays.
         least_rank: by array, the number of axes that it has at least.
         integers: names of parameters whose values are used as integers: in an index, a bound, or a range.
-        indexing: arrays whose elements are used as indexes, each with the axis that they index.
+        indexing: arrays whose elements are used as indexes, each with the axis that they index, or None for one of
+            a shared or local array.
         passed: arrays that are passed to a function whose text is not known.
         spans: by key of a loop variable, the array of which two neighboring elements are its first and last value.
         less_one: by key of an index, as ``bounds``, the axis whose length less one it stays below.
@@ -65,7 +66,7 @@ class KernelText:
     arrays: dict[str, None] = field(default_factory=dict)
     least_rank: dict[str, int] = field(default_factory=dict)
     integers: set[str] = field(default_factory=set)
-    indexing: dict[str, Axis] = field(default_factory=dict)
+    indexing: dict[str, Axis | None] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
     spans: dict[str, str] = field(default_factory=dict)
     less_one: dict[str, Axis] = field(default_factory=dict)
@@ -184,12 +185,12 @@ class _Walk(ast.NodeVisitor):
 
     def used_as_integer(self, node: ast.expr, axis: Axis | None = None) -> None:
         """Parameters in an index are integers; arrays of which elements are in it hold integers."""
-        for part in ast.walk(self.whole(node)):
+        for part in _unconverted(self.whole(node)):
             if isinstance(part, ast.Name) and part.id in self.aliases:
                 self.found.integers.add(self.aliases[part.id][0])
             inner = self.base(part) if isinstance(part, ast.Subscript) else None
-            if inner is not None and axis is not None and axis.array != inner[0]:
-                self.found.indexing.setdefault(inner[0], axis)
+            if inner is not None and (axis is None or axis.array != inner[0]):
+                self.found.indexing[inner[0]] = self.found.indexing.get(inner[0]) or axis
 
     def key(self, node: ast.expr) -> str:
         """The text of an index, in which loop variables of different loops differ."""
@@ -305,6 +306,8 @@ class _Walk(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         base = self.base(node)
         if base is None:
+            for index in self.elements(node.slice):
+                self.used_as_integer(index)
             self.generic_visit(node)
             return
         self.access(base, loads=isinstance(node.ctx, ast.Load), stores=isinstance(node.ctx, ast.Store))
@@ -350,6 +353,9 @@ class _Walk(ast.NodeVisitor):
             if base is not None:
                 self.access((base[0], (*base[1], *self.elements(rest[1]))), loads=True, stores=True)
                 rest = rest[1:]
+            else:  # a shared or local array
+                for index in self.elements(rest[1]):
+                    self.used_as_integer(index)
         elif name in self.functions and self.depth < _DEEPEST_CALL:
             self._follow(self.functions[name], node.args)
             rest = [argument for argument in rest if self.base(argument) is None]
@@ -370,6 +376,14 @@ class _Walk(ast.NodeVisitor):
                 aliases[parameter.arg] = base
         prefix = f"{self.prefix}{function.name}:"
         _Walk(function, aliases, self.functions, self.found, prefix, self.depth + 1).run()
+
+
+def _unconverted(node: ast.expr) -> Iterator[ast.AST]:
+    """The parts of an index, without the arguments of calls such as ``int(x[i] * 10)``, which may be floats."""
+    yield node
+    if not isinstance(node, ast.Call) or dotted(node.func).rpartition(".")[2] in ("min", "max"):
+        for part in ast.iter_child_nodes(node):
+            yield from _unconverted(part)  # type: ignore[arg-type]
 
 
 def _grid_rank(node: ast.expr) -> int:

@@ -273,6 +273,8 @@ class _Drawing:
         shape = tuple(self._size(Axis(name, place)) for place in range(ranks[name]))
         indexed = found.indexing.get(name)
         most = f"{{integers: [0, {self._size(indexed)} - 1]}}" if indexed is not None else ""
+        if name in found.indexing and indexed is None:
+            most = "{integers: [0, 9]}"
         if ends is not None:
             shape, most = (f"{shape[0]} + 1",), f"{{offsets: {self._size(ends)}}}"
         return Argument(name, "array", shape, dtype, loads or not stores, stores, values=most)

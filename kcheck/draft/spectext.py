@@ -7,13 +7,21 @@ from collections.abc import Iterator
 
 from kcheck.draft.sketch import Argument, Sketch
 
-_RANGE = "1..100"
-_SMALL = "1..40"  # with three or more dims, so that arrays stay small
+_SMALL = 40  # with three or more dims, so that arrays stay small
+_LEAST = 100
+_MOST = 1200  # with two dims
 
 
-def default_sizes(dims: int) -> str:
-    """The sizes of a dim of which the text says nothing, in a spec with this number of dims."""
-    return _SMALL if dims > 2 else _RANGE
+def default_sizes(sketch: Sketch) -> str:
+    """The sizes of a dim of which the text says nothing.
+
+    With one or two dims they need more than two blocks: with one block, loops with a stride of the block run
+    once, and an accumulator that is overwritten goes unnoticed.
+    """
+    if len(sketch.dims) > 2:
+        return f"1..{_SMALL}"
+    most = max(_LEAST, -(-max(sketch.block) * 9 // 4 // 100) * 100)
+    return f"1..{most if len(sketch.dims) == 1 else min(most, _MOST)}"
 
 
 def op_name(name: str) -> str:
@@ -50,7 +58,7 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     yield f"op: {op_name(sketch.name)}"
     yield f"kernel: {kernel}"
     yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
-    sizes = default_sizes(len(sketch.dims))
+    sizes = default_sizes(sketch)
     if sketch.dims:
         yield "dims:                        # TODO: the sizes, in elements, that the kernel supports"
         yield from (f"  {name}: {sketch.domains.get(name, sizes)}" for name in sketch.dims)

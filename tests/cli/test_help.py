@@ -10,9 +10,11 @@ import pytest
 from kcheck.cli.main import COMMANDS, SECTIONS, group, main
 
 
-def page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    """The lines of a help page on a terminal with 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
+def page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, columns: int = 80
+) -> list[str]:
+    """The lines of a help page on a terminal with so many columns."""
+    monkeypatch.setenv("COLUMNS", str(columns))
     assert main([*arguments, "--help"]) == 0
     return capsys.readouterr().out.splitlines()
 
@@ -29,6 +31,39 @@ def test_a_help_page_begins_with_examples(
     assert len(lines[1:examples]) <= 5
     assert lines[examples + 1].strip().startswith(f"kcheck {command}")
     assert max(map(len, lines)) <= 80
+
+
+def words(lines: list[str]) -> list[str]:
+    """The words of a page, however its lines are folded."""
+    return " ".join(line.removesuffix(" \\") for line in lines).replace("|", "| ").split()
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_a_help_page_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, columns: int
+) -> None:
+    """No line is longer than the terminal, except a single word, and no word is broken or left out."""
+    arguments = [command] if command else []
+    wide = page(monkeypatch, capsys, *arguments, columns=100)
+    lines = page(monkeypatch, capsys, *arguments, columns=columns)
+    long = [line for line in lines if len(line) > columns and "$schema=" not in line]  # that is for pasting
+    assert [line for line in long if len(line.split()) > 1] == []
+    if command not in ("baseline", "spec"):  # Click shortens the sentences in the list of their commands
+        assert words(lines) == words(wide)
+
+
+def test_a_long_example_on_a_narrow_terminal_can_be_pasted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A backslash continues the command, and its comment is below, further to the right."""
+    lines = page(monkeypatch, capsys, "run", columns=40)
+    start = lines.index("  kcheck run --executor dask \\")
+    assert lines[start : start + 3] == [
+        "  kcheck run --executor dask \\",
+        "      --scheduler tcp://head:8786",
+        "      on a Dask cluster",
+    ]
 
 
 def test_the_list_of_commands_is_in_sections(

@@ -57,7 +57,7 @@ def test_a_kernel_alone_is_enough(inside: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     plan, _, draft = said.partition("The spec:\n\n")
     rows = [" ".join(line.split()) for line in plan.splitlines()]
-    for row in ("x [n] float32 read", "y [n] float32 written", "n dim n", "n 1..100 default"):
+    for row in ("x [n] float32 read", "y [n] float32 written", "n dim n", "n 1..300 default"):
         assert row in rows
     assert "grid [ceildiv(n, 128)] the kernel's indexes" in rows
     assert "block [128] default: check it, or use --block" in rows

@@ -72,6 +72,11 @@ WRONG_INDEX = {
         "reads x[70], axis 0",
         "compare the index itself with x.shape[0]: it is 1 more than the thread's number",
     ),
+    "index_below_the_thread_number": (
+        "if i == 8: y[i] = other[t - 3]",
+        "reads other[5], axis 0 has size 5",
+        "it is one past the end: check the bound of the loop or the comparison",
+    ),
     "negative": (
         "if i < n: y[i - 71] = x[i]",
         "writes y 1 element before its start",

@@ -175,6 +175,53 @@ def test_an_index_array_stays_within_the_axis_that_it_indexes(drawn) -> None:
     assert "x: {shape: [M], dtype: int32, values: {integers: [0, N - 1]}}" in spec_text(found, "k.py:k", "r.py:k")
 
 
+@pytest.mark.parametrize(
+    ("statement", "declared"),
+    [
+        (
+            "cuda.atomic.add(bins, x[i], 1)",
+            "x: {shape: [n], dtype: int32, values: {integers: [0, 9]}}   # TODO: its range",
+        ),
+        ("bins[x[i]] += 1", "x: {shape: [n], dtype: int32, values: {integers: [0, 9]}}   # TODO: its range"),
+        ("bins[int(x[i] * 10)] = 1", "x: [n]"),
+    ],
+)
+def test_an_index_of_a_shared_array_is_an_integer(drawn, statement: str, declared: str) -> None:
+    """In an atomic and in a subscript, but not if the kernel converts the value."""
+    found = drawn(f"""
+        @cuda.jit
+        def k(x, hist, n):
+            bins = cuda.shared.array(256, int32)
+            i = cuda.grid(1)
+            if i < n:
+                {statement}
+    """)
+    assert declared in [line.strip() for line in spec_text(found, "k.py:k", "r.py:k").splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("block", "axes", "sizes"),
+    [(128, 1, "1..300"), (256, 2, "1..600"), (1024, 1, "1..2400"), (1024, 2, "1..1200"), (128, 3, "1..40")],
+)
+def test_default_sizes_need_more_than_two_blocks(drawn, block: int, axes: int, sizes: str) -> None:
+    """A loop over columns with a stride of the block runs several times, so that its accumulator matters."""
+    place = ", ".join(["cuda.blockIdx.x", "cuda.blockIdx.y", "c"][-axes:])
+    found = drawn(f"""
+        @cuda.jit
+        def k(x, y, n):
+            part = cuda.shared.array({block}, float32)
+            t = cuda.threadIdx.x
+            total = 0.0
+            for c in range(t, n, {block}):
+                total += x[{place}]
+            part[t] = total
+            y[0] = part[t]
+    """)
+    assert found.block == (block,)
+    assert len(found.dims) == axes
+    assert f"  n: {sizes}" in spec_text(found, "k.py:k", "r.py:k").splitlines()
+
+
 def test_an_explicit_signature_gives_dtypes(drawn) -> None:
     """Of arrays and scalars, and the number of axes."""
     found = drawn("""
