@@ -15,14 +15,14 @@ COMPLETION = "_KCHECK_COMPLETE"
 """Set by the completion script of a shell."""
 _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
 _NARROW = 60
-"""Below so many columns, the text of an option goes under its name."""
+"""On a narrower terminal, the text of an option goes under its name."""
 
 
 class Formatter(click.HelpFormatter):
     """Click's formatter, which moves the examples of a help text up, under a heading.
 
     An example is a line in a paragraph marked with ``\\b`` whose first line is a command line of kcheck.
-    Click writes at least 50 columns; this one writes as many as the terminal has.
+    Click writes at least 50 columns; this one fits the terminal.
     """
 
     def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:

@@ -13,7 +13,7 @@ from kcheck.cli.main import COMMANDS, SECTIONS, group, main
 def page(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, columns: int = 80
 ) -> list[str]:
-    """The lines of a help page on a terminal with so many columns."""
+    """The lines of a help page on a terminal of this width."""
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main([*arguments, "--help"]) == 0
     return capsys.readouterr().out.splitlines()
