@@ -70,9 +70,8 @@ def value_description(path: Path, value: str) -> str:
 
 def _below(part: Part, step: str | None) -> Iterator[Part]:
     if step is None:
-        if isinstance(part.get("items"), dict):
-            yield part["items"]
-        yield from part.get("prefixItems", ())
+        items = part.get("items", ())
+        yield from [items] if isinstance(items, dict) else items
     elif step in part.get("properties", {}):
         yield part["properties"][step]
     elif isinstance(part.get("additionalProperties"), dict):

@@ -2,7 +2,7 @@
 
 ``jsonschema`` says what is wrong with a spec, but takes 50 ms to import, and nearly every spec is valid. So specs
 are checked here first, and by ``jsonschema`` only if the answer is not a clear yes. Each keyword is a row of
-``_KEYWORDS``, with the meaning that JSON Schema 2020-12 gives it.
+``_KEYWORDS``, with the meaning that JSON Schema draft-07 gives it.
 """
 
 from __future__ import annotations
@@ -96,14 +96,12 @@ def _required(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
 
 
 def _items(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
-    first = len(schema.get("prefixItems", ()))
-    return not isinstance(value, list) or all(_meets(item, rule, whole) for item in value[first:])
-
-
-def _prefix_items(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
-    return not isinstance(value, list) or all(
-        _meets(item, part, whole) for item, part in zip(value, rule, strict=False)
-    )
+    """A schema for all items, or a list: one for each of the first items."""
+    if not isinstance(value, list):
+        return True
+    if isinstance(rule, list):
+        return all(_meets(item, part, whole) for item, part in zip(value, rule, strict=False))
+    return all(_meets(item, rule, whole) for item in value)
 
 
 def _unique(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
@@ -141,7 +139,6 @@ _KEYWORDS: Mapping[str, Callable[[Any, Any, Schema, Schema], bool]] = {
     "propertyNames": _property_names,
     "required": _required,
     "items": _items,
-    "prefixItems": _prefix_items,
     "uniqueItems": _unique,
     "anyOf": _any_of,
     "not": _not,
@@ -160,7 +157,7 @@ _KEYWORDS: Mapping[str, Callable[[Any, Any, Schema, Schema], bool]] = {
     "minimum": lambda value, rule, schema, whole: not _TYPES["number"](value) or not value < rule,
     "maximum": lambda value, rule, schema, whole: not _TYPES["number"](value) or not value > rule,
     **dict.fromkeys(
-        ("then", "else", "title", "description", "examples", "$schema", "$id", "$defs"), _says_nothing
+        ("then", "else", "title", "description", "examples", "$schema", "$id", "definitions"), _says_nothing
     ),
 }
 """What each keyword asks of a value, given its rule, the schema that holds it and the whole schema."""

@@ -12,7 +12,7 @@ FILE = "op-spec.schema.json"
 
 
 def schema_text(file: str = FILE) -> str:
-    """A JSON Schema (draft 2020-12) as text; that of op specs is what ``kcheck schema`` prints."""
+    """A JSON Schema (draft-07) as text; that of op specs is what ``kcheck schema`` prints."""
     packaged = resources.files("kcheck") / "_schema" / file
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
@@ -33,13 +33,13 @@ def schema_of(file: str) -> Any:
 @lru_cache(maxsize=2)
 def validator(file: str) -> Any:
     """jsonschema's validator of one; takes 50 ms to import."""
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft7Validator
     from jsonschema.validators import extend
 
     schema = _inlined(schema_of(file), schema_of(file), ())
     # JSON counts 1.0 as an integer; a size that is written with a fraction is a mistake.
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _strict_integer)
-    return extend(Draft202012Validator, type_checker=checker)(schema)  # type: ignore[no-untyped-call]
+    checker = Draft7Validator.TYPE_CHECKER.redefine("integer", _strict_integer)
+    return extend(Draft7Validator, type_checker=checker)(schema)  # type: ignore[no-untyped-call]
 
 
 def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
@@ -59,6 +59,6 @@ def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
         beside = {key: value for key, value in part.items() if key != "$ref"}
         return {**_inlined(whole, target, (*open_references, reference)), **beside}
     return {
-        key: value if key in ("$defs", "required", "enum") else _inlined(whole, value, open_references)
+        key: value if key in ("definitions", "required", "enum") else _inlined(whole, value, open_references)
         for key, value in part.items()
     }

@@ -65,7 +65,7 @@ def test_cases_as_json_are_those_of_the_report(kcheck: Kcheck) -> None:
 def test_schema_is_printed(kcheck: Kcheck, which: tuple[str, ...]) -> None:
     """What is printed is a valid JSON Schema."""
     schema = json.loads(kcheck("schema", *which).stdout)
-    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft7Validator.check_schema(schema)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ RUN = ("run", "--device", "simulator")
 
 def read(text: str) -> Any:
     document = json.loads(text)
-    jsonschema.validate(document, json.loads(schema_text()), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, json.loads(schema_text()), cls=jsonschema.Draft7Validator)
     return document
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from kcheck.version import __version__
 
@@ -32,7 +32,7 @@ def test_the_citation_is_of_this_version() -> None:
 def test_a_schema_says_what_it_is(name: str) -> None:
     """A valid schema with an id that has the version of the format, a title and a description."""
     schema: dict[str, Any] = SCHEMAS[name]
-    Draft202012Validator.check_schema(schema)
+    Draft7Validator.check_schema(schema)
     kind = name.removesuffix(".schema.json")
     version = schema["properties"].get("version", schema["properties"].get("kcheck", {})).get("const", 1)
     assert schema["$id"] == f"urn:kcheck:{kind}:{version}"
@@ -47,3 +47,22 @@ def test_the_entries_for_schemastore_name_every_schema() -> None:
         assert set(entry) == {"name", "description", "fileMatch", "url"}
         assert entry["url"].startswith("https://")
         assert entry["fileMatch"]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_draft_07(name: str) -> None:
+    """The newest draft that SchemaStore accepts without an exception, and that every editor reads.
+
+    It ignores keywords beside a reference, so only descriptions stand there.
+    """
+
+    def beside(part: Any) -> set[str]:
+        if isinstance(part, list):
+            return set().union(*map(beside, part))
+        if not isinstance(part, dict):
+            return set()
+        own = set(part) - {"$ref"} if isinstance(part.get("$ref"), str) else set()
+        return own.union(*map(beside, part.values()))
+
+    assert SCHEMAS[name]["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert beside(SCHEMAS[name]) <= {"description", "title"}

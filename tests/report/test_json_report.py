@@ -37,13 +37,13 @@ def no_constant(name: str) -> Any:
 
 def read(text: str) -> Any:
     document = json.loads(text, parse_constant=no_constant)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft7Validator)
     return document
 
 
 def test_schema_is_a_schema() -> None:
-    """The published schema is itself valid draft 2020-12."""
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    """The published schema is itself valid draft-07."""
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("name", sorted(fake_events.STREAMS))
@@ -83,7 +83,7 @@ def test_schema_refuses_what_is_wrong() -> None:
         document = json.loads(json.dumps(good))
         break_it(document)
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+            jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft7Validator)
 
 
 def test_counts_agree_with_the_cases() -> None:

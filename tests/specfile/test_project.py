@@ -161,7 +161,7 @@ def test_an_unknown_profile_names_the_nearest(tmp_path: Path) -> None:
 def test_the_schema_knows_every_sanitizer_and_measure() -> None:
     """The schema that editors use has the names that the reader uses."""
     schema = json.loads(schema_text(SCHEMA))
-    assert set(schema["$defs"]["sanitize"]["properties"]) == {"all", *SANITIZERS}
+    assert set(schema["definitions"]["sanitize"]["properties"]) == {"all", *SANITIZERS}
     spec = json.loads(schema_text())
     assert schema["properties"]["regression"]["properties"] == spec["properties"]["regression"]["properties"]
 

@@ -6,7 +6,7 @@ import json
 import typing
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from kcheck.model import DTYPES, LAYOUTS, SANITIZERS
 from kcheck.specfile import schema_prose as prose
@@ -17,13 +17,13 @@ _SCHEMA: dict[str, Any] = json.loads(schema_text())
 
 
 def test_the_schema_is_a_valid_schema() -> None:
-    """Draft 2020-12's own schema accepts it."""
-    Draft202012Validator.check_schema(_SCHEMA)
+    """Draft-07's own schema accepts it."""
+    Draft7Validator.check_schema(_SCHEMA)
 
 
 def test_the_names_of_the_schema_are_those_of_the_model() -> None:
     """Dtypes, layouts, sanitizers and distributions are the same lists, in the same order where order shows."""
-    defs = _SCHEMA["$defs"]
+    defs = _SCHEMA["definitions"]
     assert defs["dtype"]["enum"] == list(DTYPES)
     assert defs["layout"]["enum"] == list(LAYOUTS)
     assert list(_SCHEMA["properties"]["sanitize"]["properties"]) == list(SANITIZERS)
@@ -44,7 +44,7 @@ def test_every_key_is_described() -> None:
         if isinstance(node, dict):
             properties = node.get("properties", {})
             for key, value in properties.items():
-                target = _SCHEMA["$defs"][value["$ref"].split("/")[2]] if "$ref" in value else {}
+                target = _SCHEMA["definitions"][value["$ref"].split("/")[2]] if "$ref" in value else {}
                 if not ({"description", "title"} & {**target, **value}.keys()):
                     yield f"{path}.{key}"
             for key, value in node.items():
@@ -62,12 +62,11 @@ def test_every_rule_of_it_has_prose() -> None:
         "$schema",
         "$id",
         "$ref",
-        "$defs",
+        "definitions",
         "title",
         "description",
         "properties",
         "items",
-        "prefixItems",
         "examples",
     }
     silent |= {"if", "then", "else", "propertyNames"}
@@ -81,7 +80,11 @@ def test_every_rule_of_it_has_prose() -> None:
         for key, value in node.items():
             found.add(key)
             inner = (
-                value.values() if key in ("properties", "$defs") else [value] if key not in ("examples",) else []
+                value.values()
+                if key in ("properties", "definitions")
+                else [value]
+                if key not in ("examples",)
+                else []
             )
             for part in inner:
                 found |= keywords(part)
@@ -92,7 +95,7 @@ def test_every_rule_of_it_has_prose() -> None:
 
 def test_a_spec_that_extends_may_leave_the_rest_to_the_other() -> None:
     """By itself only ``kcheck`` and ``op`` are asked for; without ``extends`` an editor asks for all."""
-    validator = Draft202012Validator(_SCHEMA)
+    validator = Draft7Validator(_SCHEMA)
     short: dict[str, Any] = {"kcheck": 1, "op": "twin"}
     assert list(validator.iter_errors({**short, "extends": "specs/softmax.yaml"})) == []
     assert {error.validator for error in validator.iter_errors(short)} == {"required"}
