@@ -16,7 +16,7 @@ from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span, TextureArg
 from kcheck.ptx.analysis.kernel_facts import called_functions, operations, param_slots
 from kcheck.ptx.lowering.calls import PROVIDED
-from kcheck.ptx.syntax.ast import Address, Call, Function, Module, Operation, Symbol, Variable
+from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Module, Operation, Symbol, Variable
 from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
@@ -234,6 +234,28 @@ def undefined(module: Module, entry: Function) -> dict[str, int]:
             if is_missing:
                 found.setdefault(name, operation.line)
     return found
+
+
+def missing_labels(module: Module, entry: Function) -> tuple[tuple[str, Function, int], ...]:
+    """Each label that a branch of a kernel, or of a function that it calls, names and that is not defined there.
+
+    Returns:
+        (label, function, line of the branch), in the order of the lines; each label of a function once.
+    """
+    found: dict[tuple[str, str], tuple[str, Function, int]] = {}
+    for function in called_functions(module, entry):
+        labels = {statement.name for statement in function.body or () if isinstance(statement, Label)}
+        for statement in function.body or ():
+            if not isinstance(statement, Instruction) or statement.opcode not in ("bra", "brx"):
+                continue
+            target = statement.operands[-1] if statement.operands else None
+            named = (target.name,) if isinstance(target, Symbol) else ()
+            if statement.opcode == "brx" and named:
+                named = function.branch_targets.get(named[0], ())
+            for label in named:
+                if label not in labels:
+                    found.setdefault((function.name, label), (label, function, statement.line))
+    return tuple(sorted(found.values(), key=lambda each: each[2]))
 
 
 def _used(operation: Operation) -> list[str]:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from kcheck.device.kinds.compiled import CompiledKind
-from kcheck.device.kinds.entry import find_entry, ptx_parameters, undefined
+from kcheck.device.kinds.compiled import CompiledKind, NotCompiled
+from kcheck.device.kinds.entry import find_entry, missing_labels, ptx_parameters, undefined
 from kcheck.device.kinds.modules import Unit
-from kcheck.errors import SpecError
-from kcheck.model import Case, Fault, KernelRef, OpSpec, Span
+from kcheck.errors import PtxError, SpecError
+from kcheck.model import Case, Fault, Finding, KernelRef, OpSpec, Span
 from kcheck.span import as_typed
 from kcheck.specfile.kinds.ptx import read_ptx
 from kcheck.specfile.kinds.text import read_text
@@ -30,7 +30,10 @@ class _PtxFiles:
             what = f"{spec.kernel} is compiled for {own}, but this device is {target}"
             fix = f"set KCHECK_CC={_number(own) // 10}.{_number(own) % 10}, or compile it for an older target"
             raise SpecError([Fault(spec.kernel.span, what, fix)])
-        unit = _read(spec.root, spec.kernel)
+        try:
+            unit = _read(spec.root, spec.kernel)
+        except NotCompiled:
+            return  # each case reports it
         if spec.launch is not None and len(spec.launch.args) != len(unit.parameters):
             count, told = len(unit.parameters), ", ".join(parameter.told for parameter in unit.parameters)
             what = f"kernel {spec.kernel.name!r} takes {count} argument{'s' * (count != 1)}"
@@ -43,7 +46,7 @@ class _PtxFiles:
         return tuple(read_ptx(Path(spec.root) / spec.kernel.path).entries), ()
 
     def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
-        """The same for every case."""
+        """The same for every case; raises NotCompiled for invalid PTX."""
         assert spec.kernel is not None
         return _read(spec.root, replace(spec.kernel, name=name) if name else spec.kernel)
 
@@ -63,16 +66,38 @@ def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
     from kcheck.ptx.syntax.parser import parse  # only a run with PTX files needs it
 
     text = read_text(Path(path), size)
-    module = parse(text, as_typed(path))
+    try:
+        module = parse(text, as_typed(path))
+    except PtxError as error:
+        line, what = located(str(error), as_typed(path))
+        raise NotCompiled(_invalid(what, kernel, path, line)) from None
     entry = find_entry(module, kernel.name, kernel.span)
     if faults := [
         Fault(Span(as_typed(path), line, 1), f"{name} is declared .extern, and the file does not define it", _LINK)
         for name, line in undefined(module, entry).items()
     ]:
         raise SpecError(faults)
+    if labels := missing_labels(module, entry):
+        raise NotCompiled(
+            *(
+                _invalid(f"label {label} is not defined in {function.name}", kernel, path, line)
+                for label, function, line in labels
+            )
+        )
     target = read_ptx(Path(path)).target
     place = Span(as_typed(path), entry.line, 1)
     return Unit(kernel, place, kernel.name, target, named(text, path), entry.name, ptx_parameters(entry))
+
+
+def _invalid(what: str, kernel: KernelRef, path: str, line: int) -> Finding:
+    place = Span(as_typed(path), line, 1)
+    return Finding("compile", f"does not compile: {what}", kernel=kernel.name, place=place)
+
+
+def located(message: str, file: str) -> tuple[int, str]:
+    """The line and the rest of ``file:line: what``; 1 and the whole of another message."""
+    line, _, what = message.removeprefix(f"{file}:").partition(": ")
+    return (int(line), what) if line.isdecimal() else (1, message)
 
 
 _LINK = "link the file that defines it, and give the linked PTX"
