@@ -190,9 +190,7 @@ def _const(place: SchemaFailure) -> Iterator[Fault]:
 
 def _required(place: SchemaFailure) -> Iterator[Fault]:
     # jsonschema reports each missing key separately, and names it only in its message.
-    # Keys required only under a condition are in a part of the schema that does not list the keys.
-    schema = place.schema if "properties" in place.schema or place.path else validator(FILE).schema
-    near = meant(place.value, schema).values()
+    near = meant(place.value, _listing(place)).values()
     missing = [
         key for key in place.rule if key not in place.value and repr(key) == place.error.message.split(" is a ")[0]
     ]
@@ -202,6 +200,24 @@ def _required(place: SchemaFailure) -> Iterator[Fault]:
         yield place.fault(f"missing key {key!r}{place.where}", _MISSING.get(key, f"add '{key}: ...'"))
 
 
+def _listing(place: SchemaFailure) -> dict[str, Any]:
+    """The schema that lists the keys of a mapping: those required under a condition are in a part that does not."""
+    root: Any = validator(FILE).schema
+    schema: Any = root
+    found: dict[str, Any] = {}
+    for step in (*place.error.absolute_schema_path, None):
+        while isinstance(schema, dict) and "$ref" in schema:
+            schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        if isinstance(schema, dict):
+            found = schema if "properties" in schema else found
+        if step in _INTO_VALUES:
+            found = {}
+        known = isinstance(step, int) or (isinstance(schema, dict) and step in schema)
+        schema = schema[step] if known else None
+    return found
+
+
+_INTO_VALUES = ("properties", "patternProperties", "additionalProperties", "items", "prefixItems")
 _MISSING = {
     "kcheck": "start with 'kcheck: 1'",
     "op": "add 'op: name'",

@@ -106,6 +106,11 @@ import pytest
             "3:76: 1.5 is not a whole number, but param 'c' can be int8",
             "3:112: 'expr' and 'values' cannot be combined; keep one of them",
         ]),
+        ('op: softmax\n', 'op: softmax\nparams: {a: {dtype: float32, valus: [1]}, b: {dtype: float32, shape: [1]}}\n', [
+            "3:30: unknown key 'valus' in 'a'; did you mean 'values'?",
+            "3:46: missing key 'values' in 'b'; add 'values: [...]' or 'expr: ...'",
+            "3:63: unknown key 'shape' in 'b'; write dtype, expr or values",
+        ]),
         ('op: softmax\n', 'op: softmax\nexamples: [{dims: {M: 65, Q: 1}}, {dtypes: {T: float16}}, {values: {x: {constant: a}}}, {layouts: {y: broadcast}}, {}]\n', [
             "3:23: dim 'M' cannot be 65; its range is 1..64",
             "3:27: unknown dim 'Q' in example; available: M, N",

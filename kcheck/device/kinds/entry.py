@@ -249,7 +249,7 @@ def missing_labels(module: Module, entry: Function) -> tuple[tuple[str, Function
             if not isinstance(statement, Instruction) or statement.opcode not in ("bra", "brx"):
                 continue
             target = statement.operands[-1] if statement.operands else None
-            named = (target.name,) if isinstance(target, Symbol) else ()
+            named: tuple[str, ...] = (target.name,) if isinstance(target, Symbol) else ()
             if statement.opcode == "brx" and named:
                 named = function.branch_targets.get(named[0], ())
             for label in named:
