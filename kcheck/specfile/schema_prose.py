@@ -201,7 +201,7 @@ def _required(place: SchemaFailure) -> Iterator[Fault]:
 
 
 def _listing(place: SchemaFailure) -> dict[str, Any]:
-    """The schema that lists the keys of a mapping: those required under a condition are in a part that does not."""
+    """The schema that lists the keys of a mapping: a part with keys required under a condition does not."""
     root: Any = validator(FILE).schema
     schema: Any = root
     found: dict[str, Any] = {}
