@@ -180,6 +180,11 @@ def main(arguments: Sequence[str] | None = None, obj: object = None) -> int:
 
         if says := full_disk(error):
             return _no_space(says)
+        if isinstance(error, UnicodeEncodeError) and sys.getfilesystemencoding() != "utf-8":
+            from kcheck.specfile.paths import ASCII_NAMES, UTF_8
+
+            click.echo(f"kcheck: error: {ASCII_NAMES}; {UTF_8}", err=True)
+            return Exit.USAGE
         return internal_error(error, arguments)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from kcheck.errors import SpecError
@@ -13,6 +14,10 @@ from kcheck.symbolic import shorten
 
 ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 """A folder with one of these files is a project root."""
+
+ASCII_NAMES = f"Python reads and writes file names as {sys.getfilesystemencoding()} here"
+UTF_8 = "set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8"
+"""The reason and the fix where Python reads and writes file names as ASCII."""
 
 NO_PROJECT = "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git"
 """What every command says outside a project; a fix follows."""
@@ -104,6 +109,11 @@ def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
                 f"the path {shorten(path)!r} leaves the project root", "move the file into the project"
             )
         return target, True if real.is_dir() else False if real.is_file() else None
+    except UnicodeEncodeError:
+        raise PathRefused(
+            f"{shorten(path)!r} cannot be opened: {ASCII_NAMES}",
+            UTF_8,
+        ) from None
     except (OSError, RuntimeError):  # a name that is too long; a circle of links
         raise PathRefused(f"{shorten(path)!r} is not a valid path") from None
 

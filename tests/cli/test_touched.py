@@ -74,6 +74,30 @@ def test_a_hook_on_the_simulator_names_what_it_did_not_look_for(kcheck: Kcheck) 
     assert line.startswith("kcheck: warning: on the simulator, not checked: racecheck, initcheck, overflow; ")
 
 
-def test_a_bug_is_blocked_on_any_device(kcheck: Kcheck) -> None:
+def test_a_bug_is_blocked_on_any_device(kcheck: Kcheck, project: Path) -> None:
     """Leniency is for what could not run, not for what failed."""
+    spec = project / "specs/buggy/bad.yaml"
+    text = spec.read_text()
+    assert "tags: [buggy]" in text
+    spec.write_text(text.replace("tags: [buggy]", "tags: [other]"))
     assert kcheck("run", "-q", "--touched", "--device", "simulator", "specs/buggy/bad.yaml").returncode == 1
+
+
+def test_a_spec_that_fails_on_purpose_does_not_block_a_commit(kcheck: Kcheck) -> None:
+    """Specs tagged `buggy` are skipped, and stderr says so; without --touched they run."""
+    paths = ("specs/good.yaml", "specs/buggy/bad.yaml")
+    done = kcheck("run", "-q", "--touched", "--device", "simulator", *paths)
+    assert done.returncode == 0, done.stdout
+    assert "kcheck: skipped 1 spec tagged `buggy`" in said(done.stderr)
+    assert kcheck("run", "-q", "--device", "simulator", *paths).returncode == 1
+
+
+def test_the_project_of_init_can_be_committed(kcheck: Kcheck, tmp_path: Path) -> None:
+    """Its sample of a bug does not block the first commit."""
+    made = Kcheck(tmp_path / "new")
+    made.folder.mkdir()
+    assert made("init").returncode == 0
+    files = [str(path.relative_to(made.folder)) for path in made.folder.rglob("*.*") if path.is_file()]
+    assert "specs/buggy/row_sum_no_barrier.yaml" in files
+    done = made("run", "-q", "--touched", *files)
+    assert done.returncode == 0, done.stdout
