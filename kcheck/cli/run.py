@@ -282,9 +282,7 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
     from kcheck.runner import select
 
     found = collect(wanted.paths, recursive=wanted.recursive, touched=wanted.touched, profile=wanted.profile)
-    specs = select(found, wanted.tags)
-    if wanted.touched and not wanted.tags:
-        specs = without_buggy(specs)
+    specs = select(without_buggy(found) if wanted.touched else found, wanted.tags)
     if not specs and not wanted.touched:
         why = no_tag(found, wanted.tags) if found else none_found(wanted.paths, may_recurse=not wanted.recursive)
         click.echo(f"kcheck: {why}", err=True)

@@ -34,7 +34,7 @@ from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import parse
-from kcheck.runner.work import CaseExecutor, InProcess, SpecWork
+from kcheck.runner.work import CaseExecutor, InProcess, Said, SpecWork
 from kcheck.version import __version__
 
 
@@ -77,6 +77,7 @@ class _Tally:
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
     endless: str = ""  # the id of a case that hit the time limit
+    ran: bool = False  # a kernel compiled
     recalled: int = 0
     unsupported: list[Verdict] = field(default_factory=list)
     judging: float = 0.0  # seconds, nearly all of them in the reference
@@ -92,6 +93,7 @@ class _Tally:
         self.counts[verdict.status] += 1
         self.seen.update(verdict.checked)
         self.shapes.setdefault(tuple(verdict.case.dims.values()), verdict.case)
+        self.ran = self.ran or verdict.rule not in _NOT_RUN
         if verdict.rule == "timeout":
             self.endless = verdict.case.id
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
@@ -262,7 +264,7 @@ class _Run:
                 break
         self._stage = _WHOLE
         if tally.cases == planned:
-            vacuous = work.vacuous()
+            vacuous = work.vacuous() if tally.ran else Said()
             self._note(*vacuous.notes)
             tally.findings = vacuous.findings
             if self.options.cases_first and has_artifact and tally.counts[Status.PASSED] < planned:
@@ -336,6 +338,7 @@ class _Run:
 _SLOW_REFERENCE = 5.0
 """Seconds of one spec from which a slow reference is noted."""
 
+_NOT_RUN = ("compile", UNSUPPORTED)  # the rules of a kernel without code that runs
 _CASES, _WHOLE, _END, _ADVICE = range(1, 5)
 """When a note arose; 0 is before the cases."""
 

@@ -294,6 +294,17 @@ def test_ctrl_c_at_any_event_ends_the_run_in_good_order(project, at):
 BROKEN = "def twice(x):\n    raise RuntimeError('no')\n"
 
 
+VACUOUS = SPEC.replace("inputs: {x: [N]}", "inputs: {x: {shape: [N], values: zeros}}")
+SHUFFLES = KERNEL.replace("    if", "    cuda.shfl_sync(-1, 1, 0)\n    if")
+
+
+@pytest.mark.parametrize(("kernel", "rules"), [(BUGGY, ["vacuous"]), (SHUFFLES, [])])
+def test_a_kernel_that_never_ran_gives_no_advice_about_its_spec(project, kernel: str, rules: list[str]):
+    """What keeps it from running is to be fixed first: a kernel that the device does not support."""
+    (spec,) = [e for e in events([project.spec(VACUOUS, kernel, REFERENCE)]) if isinstance(e, SpecFinished)]
+    assert [finding.rule for finding in spec.findings] == rules
+
+
 @pytest.mark.parametrize(
     ("judging", "seconds", "says"), [(12.0, 14.0, True), (12.0, 30.0, False), (2.0, 2.5, False)]
 )
