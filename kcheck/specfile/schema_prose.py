@@ -202,6 +202,8 @@ def _required(place: SchemaFailure) -> Iterator[Fault]:
 
 def _listing(place: SchemaFailure) -> dict[str, Any]:
     """The schema that lists the keys of a mapping: a part with keys required under a condition does not."""
+    if "properties" in place.schema:
+        return place.schema
     root: Any = validator(FILE).schema
     schema: Any = root
     found: dict[str, Any] = {}
