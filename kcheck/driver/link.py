@@ -24,11 +24,11 @@ from __future__ import annotations
 import functools
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kcheck.cpu.interrupts import handled_signal
 from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering, patch_nvvm
@@ -37,7 +37,6 @@ from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
 from kcheck.garbage import no_collection
-from kcheck.span import is_users
 from kcheck.version import __version__
 
 # Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
@@ -172,8 +171,7 @@ def patch_compiler(compiler: Any) -> None:
                 warnings.filterwarnings("ignore", message="Could not find source for function")
                 return plain(pyfunc, return_type, args, lineinfo=True, **options)
         except Exception as error:
-            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-            if is_users(frame.f_code.co_filename):  # a signal handler of the program, for example
+            if handled_signal(error) is not None:
                 raise
         # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile without
         # it. If the code fails anyway, it fails again, with numba-cuda's own message.

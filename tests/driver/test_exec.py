@@ -505,6 +505,23 @@ def test_what_a_signal_handler_raises_during_the_compilation_rises_from_the_laun
     assert done.stdout == "heard late\n", done.stderr
 
 
+def test_a_lambda_whose_line_cannot_be_parsed_compiles(folder: Path) -> None:
+    """Without line information, for which Numba parses the source: here, a part of a call."""
+    program = """
+    from numba import cuda
+
+    def compiled():
+        ptx, _ = cuda.compile_ptx(
+            lambda: None, tuple(), cc=(8, 9)
+        )
+        return ptx
+
+    print(".target sm_89" in compiled())
+    """
+    done = run(folder, program)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_what_kernels_raise_is_reported_and_changes_no_result(folder: Path) -> None:
     """A kernel that can raise writes, adds and prints once, whatever its memory is and wherever it is named."""
     program = """
