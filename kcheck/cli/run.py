@@ -278,11 +278,11 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
 def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRefused, ...]:
     """The specs to run; says why if there are none."""
     from kcheck.cli.changed import changed_first
-    from kcheck.cli.specs import collect, no_tag, none_found, without_buggy
+    from kcheck.cli.specs import collect, no_tag, none_found
     from kcheck.runner import select
 
     found = collect(wanted.paths, recursive=wanted.recursive, touched=wanted.touched, profile=wanted.profile)
-    specs = select(without_buggy(found) if wanted.touched else found, wanted.tags)
+    specs = select(found, wanted.tags)
     if not specs and not wanted.touched:
         why = no_tag(found, wanted.tags) if found else none_found(wanted.paths, may_recurse=not wanted.recursive)
         click.echo(f"kcheck: {why}", err=True)

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
-
 from kcheck.errors import SpecError, UserError
 from kcheck.model import Fault, OpSpec, SpecRefused
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
@@ -86,18 +84,6 @@ def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | Spe
 
 def _refused(path: str, faults: Iterable[Fault]) -> SpecRefused:
     return SpecRefused(path, tuple(faults), datetime.now(UTC), str(nearest_root(Path(path)) or ""))
-
-
-def without_buggy(specs: Sequence[OpSpec | SpecRefused]) -> tuple[OpSpec | SpecRefused, ...]:
-    """The specs without those tagged ``buggy``, which fail on purpose; stderr says how many were left out."""
-    kept = tuple(spec for spec in specs if not isinstance(spec, OpSpec) or BUGGY not in spec.tags)
-    if count := len(specs) - len(kept):
-        click.echo(f"kcheck: skipped {count} spec{'s' * (count > 1)} tagged `{BUGGY}`", err=True)
-    return kept
-
-
-BUGGY = "buggy"
-"""The tag of specs whose kernels have a bug on purpose."""
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:

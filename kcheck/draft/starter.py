@@ -70,7 +70,7 @@ kcheck: 1
 extends: specs/row_sum.yaml
 op: row_sum_no_barrier
 kernel: kernels/row_sum.py:row_sum_no_barrier
-tags: [buggy]                                 # it fails on purpose: the pre-commit hook skips it
+# It fails on purpose: delete this file before you commit with kcheck's pre-commit hook.
 """
 _SETTINGS = """# kcheck settings for this project; `kcheck config` shows them. All are optional:
 # cases: 100
