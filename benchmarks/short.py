@@ -29,7 +29,7 @@ RUNS = {
 EDITS = {
     "relu": ("np.float32(x[i]) < np.float32(0.0)", "np.float32(x[i]) < np.float32({})"),
     "softmax": ("scratch[t] = total\n", "scratch[t] = total * np.float32({})\n"),
-    "attention": ("import math\n", "import math\n\nUNUSED = {}\n"),
+    "attention": ("total = np.float32(0.0)\n", "total = np.float32({}e-40)\n"),  # scaled by 0 before it counts
 }
 """By kernel, a line and what it becomes."""
 
