@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -129,6 +129,9 @@ conformance-widths: .venv/installed-dev  ## the same tests, each launch compared
 
 conformance-sanitize: .venv/installed-dev  ## the same tests under racecheck and synccheck, with every finding judged
 	@$(BIN)/python conformance/run.py --sanitize
+
+ci-quick: .venv/installed-dev  ## kcheck ci --quick on this repository, in less than a minute
+	@timeout --verbose 60 $(BIN)/kcheck ci --quick -o build/ci-quick
 
 conformance-check: .venv/installed-dev  ## all but the slowest of them: no crash or hang, and as many passes as before
 	@$(BIN)/python conformance/run.py --quick
