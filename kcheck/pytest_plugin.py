@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kcheck-cases", type=_count, metavar="N", help="number of cases per spec (default: the spec's)"
     )
     group.addoption("--kcheck-device", choices=DEVICES, help="where the kernels run (default: auto)")
-    group.addoption("--kcheck-profile", default="", metavar="NAME", help="settings to use: quick, ci, nightly ...")
+    group.addoption("--kcheck-profile", default="", metavar="NAME", help="profile to use: quick, ci, nightly ...")
 
 
 def _count(text: str) -> int:

@@ -24,8 +24,8 @@ def command() -> None:
       kcheck baseline list
       kcheck diff v1                     compare with it later
 
-    A baseline contains errors, passed cases, registers, spills, instructions and occupancy of every op. It is a
-    file in baselines/ of the project; commit it.
+    A baseline records numeric errors, passed cases, registers, spills, instructions and occupancy of every op.
+    Baselines are files in the project's baselines/ folder; commit them.
     """
 
 
@@ -41,7 +41,7 @@ def save(
 ) -> int:
     """Run specs, lint their kernels, and save the numbers as NAME. Default paths: all specs of the project.
 
-    A baseline with the same name is replaced, with a note.
+    Replaces an existing baseline of the same name.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import none_found, project_specs

@@ -27,7 +27,7 @@ _OP_CELLS = 20
 
 @click.command("calibrate")
 @click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
-@click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in subfolders, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Include specs in subfolders.")
 @DEVICE
 @where_options
 @click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="Number of cases per spec.")
@@ -38,9 +38,9 @@ _OP_CELLS = 20
     help="Master seed of the cases (default: derived from the spec's seed, so that the cases differ from those "
     "of `kcheck run`).",
 )
-@tags_option("Calibrate only the specs")
+@tags_option("Calibrate only specs")
 @TIME_LIMIT
-@click.option("--allow-failing", is_flag=True, help="Measure kernels that fail cases, too.")
+@click.option("--allow-failing", is_flag=True, help="Also measure kernels that fail cases.")
 def command(
     paths: tuple[Path, ...],
     *,

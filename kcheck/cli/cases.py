@@ -44,7 +44,7 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
       kcheck cases specs/softmax.yaml -k float16
       kcheck cases specs/softmax.yaml --format json
 
-    `kcheck run SPEC --case-seed SEED` runs one of them, `kcheck run SPEC -k LABEL` an example.
+    To run one of them: `kcheck run SPEC --case-seed SEED`. To run an example: `kcheck run SPEC -k LABEL`.
     """
     from kcheck.cases import plan
     from kcheck.cli.specs import none_found

@@ -44,8 +44,8 @@ LEAST_SECONDS = 5.0
 @click.option(
     "--quick",
     is_flag=True,
-    help=f"Less than a minute: run {QUICK_CASES} cases of each spec on all cores, changed specs first, until "
-    f"{QUICK_SECONDS:g} s have passed, and skip `kcheck lint`.",
+    help=f"Finish in less than a minute: run {QUICK_CASES} cases of each spec on all cores, changed specs first, "
+    f"until {QUICK_SECONDS:g} s have passed, and skip `kcheck lint`.",
 )
 @click.option("--baseline", metavar="NAME", help="Compare with this baseline; fail on regressions.")
 @click.option(
@@ -56,7 +56,7 @@ LEAST_SECONDS = 5.0
     default="kcheck-reports",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the reports; created if it does not exist.",
+    help="Folder for the reports; created if it does not exist.",
 )
 def command(
     paths: tuple[Path, ...], *, profile: str, device: str, quick: bool, baseline: str | None, folder: Path
@@ -68,9 +68,9 @@ def command(
       kcheck ci --quick                  for each push
       kcheck ci --baseline main          also fail on regressions
 
-    Every step runs even if an earlier one failed; the exit code is the most severe one. Default profile: ci, or
-    quick with --quick. DIR gets junit.xml, kcheck.sarif, code-quality.json, report.json, report.html, lint.txt and
-    comment.md.
+    Every step runs even if an earlier one failed; the exit code is the most severe one. Writes junit.xml,
+    kcheck.sarif, code-quality.json, report.json, report.html, lint.txt and comment.md to DIR. Default profile: ci,
+    or quick with --quick. Default paths: all specs of the project.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

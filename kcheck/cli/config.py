@@ -29,11 +29,11 @@ Row = tuple[str, Any, str]
 @PROFILE
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def command(profile: str, format_: str) -> None:
-    """Show the settings of the project, and where each value comes from.
+    """Show the project's settings and where each value comes from.
 
     \b
-      kcheck config                       what `kcheck run` uses
-      kcheck config --profile nightly     what `kcheck run --profile nightly` uses
+      kcheck config                       the settings of `kcheck run`
+      kcheck config --profile nightly     those of `kcheck run --profile nightly`
 
     Settings are in kcheck.yaml in the project root, or in [tool.kcheck] of pyproject.toml. Precedence, highest
     first: the command line, KCHECK_* variables, the spec (cases and sanitize), the profile, the file, the default.

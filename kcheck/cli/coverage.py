@@ -40,9 +40,15 @@ class _CoveredSpec:
 @click.command("coverage")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @PROFILE
-@click.option("--since", type=SINCE, metavar="WHEN", help="Only runs since then: 24h, 3d, 2026-11-20.")
+@click.option("--since", type=SINCE, metavar="WHEN", help="Only runs since WHEN: 24h, 3d, 2026-11-20.")
 @click.option(
-    "--pairs", "most", type=click.IntRange(min=0), default=5, show_default=True, help="Missing pairs to list."
+    "--pairs",
+    "most",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=5,
+    show_default=True,
+    help="Maximum number of missing pairs to list.",
 )
 @click.option(
     "--format",
@@ -63,8 +69,8 @@ def command(
     format_: str,
     output: Path | None,
 ) -> int:
-    """Show what the cases that ran have covered: sizes, dtypes, layouts, distributions, params, and pairs of them;
-    and the lines and branches of the kernels.
+    """Show what the stored runs cover: sizes, dtypes, layouts, distributions, params and pairs of these, and lines
+    and branches of the kernels.
 
     \b
       kcheck coverage
@@ -72,8 +78,8 @@ def command(
       kcheck coverage --format html -o coverage.html
       kcheck coverage --format lcov -o lcov.info
 
-    Counts the cases of the stored runs that the spec still allows. To find what is possible, draws cases without
-    running them. Default paths: all specs of the project.
+    Counts the cases of the stored runs that the spec still allows, and compares them with the cases that the spec
+    can generate. Default paths: all specs of the project.
     """
     from kcheck.cli.measured import specs_of
     from kcheck.cli.specs import none_found, project_specs

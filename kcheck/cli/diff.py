@@ -43,7 +43,7 @@ def command(
       kcheck diff v1 --fail-on-regression    exit with 1 on a regression, for CI
 
     Runs the same cases again and lints the kernels. `regression:` in a spec or in kcheck.yaml sets how much worse
-    a number may become: {registers: +4, spills: 0, error: 1.5x}. Default paths: the specs of the baseline.
+    a number may get: {registers: +4, spills: 0, error: 1.5x}. Default paths: the specs of the baseline.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.report import plain

@@ -29,12 +29,17 @@ SANITIZE = Sanitize(
 @click.command(
     "exec",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run any numba.cuda or Triton program on the cpu device.",
+    short_help="Run a numba.cuda or Triton program on the cpu device.",
 )
 @click.option(
     "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (default: KCHECK_CC, or 8.0)."
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Time limit per launch, in seconds.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time limit per launch (default: KCHECK_TIMEOUT, or no limit).",
+)
 @click.option(
     "--sanitize",
     type=SANITIZE,
@@ -74,8 +79,8 @@ def command(
 
     With PyTorch, tensors on device="cuda" are in host memory, where Triton kernels can access them.
 
-    Findings go to stderr with the line of Python: once per rule and line, with counts at the end. The exit code is
-    that of COMMAND, or 1 if that is 0 and an error was found.
+    Findings go to stderr, once per rule and source line, with counts at the end. The exit code is that of COMMAND,
+    or 1 if that is 0 and an error was found.
     """
     from kcheck.driver.finding_log import collected, summary
     from kcheck.driver.install import read_cc

@@ -34,7 +34,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     A failure stays open until the same case passes. The next `kcheck run` starts with the open failures.
 
-    `show`, `reproduce`, `minimize` and `export` take the number or the id of a failure, or `last`.
+    `show`, `reproduce`, `minimize` and `export` accept the number or the id of a failure, or `last`.
     """
     from kcheck.cli.stored import here, say, say_table, say_title, width
     from kcheck.report import wording

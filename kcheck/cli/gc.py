@@ -44,17 +44,16 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
     help="Delete the oldest runs, then the oldest inputs, until the store takes at most SIZE: 200MB.",
 )
 def command(runs: int | None, snapshots: int | None, older_than: datetime | None, max_size: int | None) -> int:
-    """Delete old runs and snapshots to free disk space.
+    """Delete old runs and stored inputs to free disk space.
 
     \b
       kcheck gc
       kcheck gc --runs 10
       kcheck gc --older-than 30d --max-size 200MB
 
-    The newest run stays.
-
-    Open failures stay: their seeds reproduce them even without a snapshot. `kcheck run` applies the same limits;
-    this command also deletes the inputs of fixed failures, and shrinks the file.
+    Keeps the newest run and all open failures; a failure whose inputs were deleted can still be reproduced from
+    its seed. `kcheck run` applies the same limits. This command also deletes the inputs of fixed failures, and
+    compacts the store.
     """
     from kcheck.cli.stored import here, say
     from kcheck.report import wording

@@ -22,7 +22,7 @@ CI_FILES = {"github": ".github/workflows/kcheck.yml", "gitlab": "kcheck.gitlab-c
 )
 @click.option("--ci", "host", type=click.Choice(list(CI_FILES)), help="Write a CI job that runs `kcheck ci`.")
 def command(folder: Path, kernel: str | None, host: str | None) -> None:
-    """Create a project that passes, draft a spec for a kernel, or write a CI job.
+    """Create an example project, draft a spec for a kernel, or write a CI job.
 
     \b
       kcheck init                             an example project in this folder
@@ -30,8 +30,9 @@ def command(folder: Path, kernel: str | None, host: str | None) -> None:
       kcheck init --kernel ops.py:softmax     draft a spec and a reference
       kcheck init --ci github                 .github/workflows/kcheck.yml
 
-    The example is one kernel, its reference, its spec, and a twin with a bug in a folder that `kcheck run` does
-    not include. Works in an existing project. Never overwrites a file: if one of them exists, nothing is written.
+    The example has a correct kernel with its reference and spec, and a copy with a bug, in a folder that
+    `kcheck run` skips. You can add it to an existing project. No file is overwritten: if any of the files exists,
+    nothing is written.
     """
     if host is not None and kernel is not None:
         raise click.UsageError("--ci and --kernel cannot be combined")

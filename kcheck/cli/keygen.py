@@ -10,14 +10,15 @@ import click
 @click.command("keygen")
 @click.argument("file", metavar="[FILE]", default="kcheck.key", type=click.Path(path_type=Path, dir_okay=False))
 def command(file: Path) -> None:
-    """Make a pair of keys to sign reports with.
+    """Generate a key pair for signing reports.
 
     \b
       kcheck keygen                 kcheck.key and kcheck.key.pub
       kcheck keygen ~/keys/me.key
 
-    FILE gets the private key, which is not encrypted: keep it out of git. FILE.pub gets the public key, for
-    `kcheck verify`. Both are PEM files that openssl can read. Needs the extra sign: pip install 'kcheck[sign]'.
+    Writes the private key to FILE (default: kcheck.key). It is not encrypted: keep it out of git. Writes the
+    public key, for `kcheck verify`, to FILE.pub. Both are PEM files that openssl can read. Requires the `sign`
+    extra: pip install 'kcheck[sign]'.
     """
     from kcheck.cli.signing import make_keys
 

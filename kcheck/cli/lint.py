@@ -63,7 +63,10 @@ class _BlockType(click.ParamType):  # type: ignore[type-arg]  # generic since cl
     "--entry", default="", metavar="NAME", help="With --ptx: lint only this kernel (part of its name is enough)."
 )
 @click.option(
-    "--block", type=_BlockType(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for occupancy."
+    "--block",
+    type=_BlockType(),
+    metavar="X[,Y[,Z]]",
+    help="With --ptx: number of threads per block, for occupancy.",
 )
 @click.option(
     "--target",
@@ -76,7 +79,7 @@ class _BlockType(click.ParamType):  # type: ignore[type-arg]  # generic since cl
 @click.option(
     "--strict",
     is_flag=True,
-    help="Fail (exit 1) on warnings, and if a check that `artifact:` requests could not run.",
+    help="Fail (exit 1) on warnings, and if a check in `artifact:` could not run.",
 )
 @click.option(
     "--format",
@@ -98,15 +101,15 @@ def command(
     format_: str,
     color: str,
 ) -> int:
-    """Measure compiled kernels and compare them with `artifact:`.
+    """Measure compiled kernels and check the limits in `artifact:`.
 
-    Shows, for each target and each specialization (combination of dtypes and layouts) of a spec: registers,
-    spills, stack, shared and constant bytes as the assembler allocates them; PTX instructions by kind, and machine
-    instructions if nvdisasm is installed; theoretical occupancy. Warns about code that is likely to be slow. Needs
-    no GPU. Default paths: all specs of the project.
+    Shows the following for each target and each specialization (combination of dtypes and layouts) of a spec:
+    registers, spills, and bytes of stack, shared and constant memory, as ptxas allocates them; PTX instructions by
+    kind, and machine instructions if nvdisasm is installed; theoretical occupancy. Warns about code that is likely
+    to be slow. Needs no GPU. Default paths: all specs of the project.
 
     \b
-      kcheck lint                              every spec in specs/
+      kcheck lint                              every spec of this project
       kcheck lint kernels/softmax.py           the specs that use this file
       kcheck lint specs/matmul.yaml --target sm_90
       kcheck lint --ptx kernel.ptx --block 256

@@ -14,13 +14,13 @@ from kcheck.errors import UserError
     "--stdio", is_flag=True, help="Use stdin and stdout, which is the default. Some editors add this option."
 )
 def command(stdio: bool) -> None:
-    """Serve an editor: errors in specs while you type, failures when you save.
+    """Start the language server: errors in specs as you type, failures when you save.
 
     \b
-      kcheck lsp      wait for an editor on stdin
+      kcheck lsp      as an editor starts it
 
-    An editor starts this command; docs/editor.md shows how. It speaks the Language Server Protocol over stdin and
-    stdout. Needs the extra lsp: pip install 'kcheck[lsp]'.
+    Your editor starts this command; docs/editor.md shows how to set it up. Speaks the Language Server Protocol on
+    stdin and stdout. Requires the `lsp` extra: pip install 'kcheck[lsp]'.
     """
     if find_spec("pygls") is None:
         raise UserError("the language server needs pygls, which is not installed; pip install 'kcheck[lsp]'")

@@ -21,7 +21,7 @@ from kcheck.version import __version__
 
 SECTIONS = {
     "Start": {
-        "init": "Create a project that passes, or draft a spec for a kernel.",
+        "init": "Create an example project, or draft a spec for a kernel.",
         "try": "Run the sanitizers on a kernel that has no spec.",
         "doctor": "Check the installation: versions, devices, caches, project.",
     },
@@ -29,24 +29,24 @@ SECTIONS = {
         "run": "Run the cases of op specs and check the results.",
         "ci": "Validate, run, lint and compare specs; write all reports.",
         "validate": "Check op specs for mistakes without running anything.",
-        "coverage": "Show what the cases that ran have covered.",
+        "coverage": "Show which sizes, dtypes and lines the cases have covered.",
         "cases": "List the cases of a spec without running them.",
-        "spec": "Print a spec that a Python file declares as YAML.",
+        "spec": "Print the YAML of a spec that is declared in Python.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
-        "exec": "Run any numba.cuda program on the cpu device.",
+        "exec": "Run a numba.cuda or Triton program on the cpu device.",
     },
     "Failures": {
         "failures": "List the failures that are not fixed.",
         "show": "Show a stored failure: inputs, worst elements, source lines.",
-        "reproduce": "Run a failing case again: fixed, still failing, or gone.",
+        "reproduce": "Run a failing case again to see whether it is fixed.",
         "minimize": "Find the smallest case that fails the same way.",
         "export": "Write a case to a file that `kcheck reproduce` runs anywhere.",
         "runs": "List the stored runs.",
         "report": "Write reports of stored runs.",
         "merge": "Write one report from the reports of several machines.",
-        "keygen": "Make a pair of keys to sign reports with.",
+        "keygen": "Generate a key pair for signing reports.",
         "verify": "Check the signature of a report.",
-        "gc": "Delete old runs and snapshots to free disk space.",
+        "gc": "Delete old runs and stored inputs to free disk space.",
     },
     "Compare over time": {
         "baseline": "Save, list and remove baselines.",
@@ -54,7 +54,7 @@ SECTIONS = {
         "calibrate": "Measure errors of correct kernels, for calibrated tolerances.",
     },
     "Settings": {
-        "lsp": "Serve an editor: errors in specs while you type.",
+        "lsp": "Start the language server: errors in specs as you type.",
         "config": "Show the project's settings and where each value comes from.",
         "completion": "Print the shell completion script, or explain how to install it.",
         "schema": "Print the JSON Schema of specs, settings or reports.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @FILES
 @click.option("--coverage", is_flag=True, help="Show which lines of the kernels no case reached.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
 @COLOR
 @click.pass_context
 def command(
@@ -39,15 +39,15 @@ def command(
 ) -> int:
     """Merge the reports of the shards of one run, in any format.
 
-    PARTS are the JSON reports of `kcheck run --shard`, one of each shard, in any order.
+    PARTS are the JSON reports of `kcheck run --shard`, one for each shard, in any order.
 
     \b
       kcheck merge part1.json part2.json
       kcheck merge part*.json --format html -o report.html
-      kcheck run --shard 1/2 --format json -o part1.json    makes the first part
+      kcheck run --shard 1/2 --format json -o part1.json    the first part
 
-    The report and the exit code are those of a single run, except for times. A shard that is missing, given twice,
-    or run with different specs, cases or versions is an error (exit code 2).
+    The report and the exit code are the same as for a run on one machine, except for times. It is an error (exit
+    code 2) if a shard is missing, given twice, or was run with different specs, cases or versions.
     """
     if verbose and quiet:
         raise click.UsageError("-v and -q cannot be combined")

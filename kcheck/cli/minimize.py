@@ -71,8 +71,8 @@ def command(
       kcheck minimize case.kcase --strategy dims
 
     Every step runs the kernel. Sizes get smaller first, then dtypes, layouts and params get simpler, then values
-    become 0, 1 or small integers, as far as the spec allows. The case must keep failing by the same rule. At the
-    end, kcheck tries sizes around the result to find when the kernel fails.
+    become 0, 1 or small integers, as far as the spec allows. The case must keep failing under the same rule. At
+    the end, kcheck tries sizes around the result to find the condition under which the kernel fails.
 
     The smallest case is stored: `kcheck reproduce` and `kcheck export` accept it, and the next `kcheck run` starts
     with it. Ctrl-C ends the search and keeps the best case so far.
@@ -85,7 +85,7 @@ def command(
       98765         a seed, with --op
       case.kcase    a file from `kcheck export`
 
-    Exit code: 0 if a smallest case was found, 5 if the case passes now or is gone.
+    Exit code: 0 if a smallest case was found, 5 if the case passes now or no longer exists.
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout

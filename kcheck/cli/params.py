@@ -147,18 +147,18 @@ def tags_option(what: str) -> Callable[[_Command], _Command]:
         "tags",
         multiple=True,
         metavar="TAG",
-        help=f"{what} that have this tag. Repeatable.",
+        help=f"{what} with this tag. Repeatable.",
     )
 
 
-TIME_LIMIT = time_limit_option(" A spec stops at the first case that does not finish.")
+TIME_LIMIT = time_limit_option(" A spec stops at its first case that times out.")
 
 TIME_BUDGET = click.option(
     "--time-budget",
     type=SECONDS,
     metavar="SECONDS",
-    help="Start no case after this time; 0 means no limit. Specs whose files changed according to git run first; "
-    "the report counts what was not run.",
+    help="Start no more cases after this time; 0 means no limit. Specs with files that changed (git) run first. "
+    "The report says how many cases were not run.",
 )
 
 DEVICE = click.option(
@@ -195,7 +195,7 @@ SCHEDULER = click.option(
     default="",
     envvar="KCHECK_SCHEDULER",
     show_envvar=True,
-    help="Scheduler of the cluster, for --executor dask: tcp://HOST:8786 (default: DASK_SCHEDULER_ADDRESS).",
+    help="Address of the Dask scheduler, such as tcp://HOST:8786 (default: DASK_SCHEDULER_ADDRESS).",
 )
 
 
@@ -210,5 +210,3 @@ COLOR = click.option(
     default="auto",
     help="Use colors. auto: on a terminal, unless NO_COLOR is set.",
 )
-CASE_SEED = click.option("--seed", type=SEED, metavar="S", help="Case seed; same as the argument SEED.")
-OP = click.option("--op", metavar="NAME", default="", help="Op of the case; all ops of a project share seeds.")

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 
 @click.command("report", cls=PairedCommand)
-@click.option("--run", "run", type=click.IntRange(min=1), metavar="ID", help="A run, by its ID in `kcheck runs`.")
+@click.option(
+    "--run", "run", type=click.IntRange(min=1), metavar="ID", help="The run with this ID in `kcheck runs`."
+)
 @click.option(
     "--since",
     type=SINCE,
     metavar="WHEN",
-    help="The newest run of each spec since then: 24h, 3d, 2026-11-20 or 2026-11-20T14:30.",
+    help="The newest run of each spec since WHEN: 24h, 3d, 2026-11-20 or 2026-11-20T14:30.",
 )
 @FORMATS
 @FILES
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     help="With --sign: also write the signed results as a PDF, and sign its digest.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
 @COLOR
 @click.pass_context
 def command(

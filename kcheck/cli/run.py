@@ -105,7 +105,7 @@ class Wanted:
 
 @click.command("run", cls=PairedCommand)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Include specs in subfolders.")
 @PROFILE
 @DEVICE
 @where_options
@@ -113,27 +113,27 @@ class Wanted:
     "--shard",
     type=SHARD_OF,
     metavar="I/N",
-    help="Run the I-th of N parts of the cases, on one of N machines; `kcheck merge` makes one report of them.",
+    help="Run only part I of N, to split a run across N machines. `kcheck merge` combines the reports.",
 )
 @cases_option(" per spec (default: the spec's). 0 runs only the spec's examples.")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
-@click.option("--case-seed", type=SEED, metavar="S", help="Run only the case of this seed.")
+@click.option("--case-seed", type=SEED, metavar="S", help="Run only the case with this seed.")
 @click.option(
     "-k",
     "keyword",
     metavar="EXPR",
     default="",
-    help="Run the cases that match EXPR: parts of a case's id, or tags, with and, or, not.",
+    help="Run only cases that match EXPR: tags or parts of a case's id, combined with and, or, not.",
 )
-@tags_option("Run the specs")
+@tags_option("Run only specs")
 @click.option(
     "--sanitize",
     "sanitize",
     type=SANITIZE,
     multiple=True,
     metavar="NAME[=LEVEL]",
-    help=f"Set the level of a sanitizer in every spec: {', '.join(LEVELS)} (default: error). It then checks every "
-    f"case. NAME is {', '.join(SANITIZE.names)}, or all. Repeatable.",
+    help=f"Set the level of a sanitizer in every spec: {', '.join(LEVELS)} (default: error), and apply it to "
+    f"every case. NAME is {', '.join(SANITIZE.names)}, or all. Repeatable.",
 )
 @click.option(
     "--strict",
@@ -156,11 +156,11 @@ class Wanted:
 @click.option(
     "--coverage",
     is_flag=True,
-    help="Count in every case which lines of the kernel it reaches, and show those that no case reached (cpu "
-    "device). By default, cases that racecheck, initcheck or overflow check are counted.",
+    help="Record which lines of the kernel each case reaches, and show the lines that no case reached (cpu "
+    "device). Default: record only the cases that run under racecheck, initcheck or overflow.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
 @COLOR
 @click.option(
     "--store/--no-store",
@@ -173,17 +173,17 @@ class Wanted:
 @click.option(
     "--touched",
     is_flag=True,
-    help="PATHS are changed files: run the specs among them and the specs that use them. No error if nothing "
+    help="Treat PATHS as changed files: run the specs among them and the specs that use them. No error if nothing "
     "matches, or if the device does not support a kernel.",
 )
 @click.option(
     "--watch",
     is_flag=True,
-    help="Keep running: after a save, run the specs that the edit touches, failing ones first. Ctrl-C stops.",
+    help="Watch for changes: after each save, run the affected specs, failing ones first. Ctrl-C stops.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, **typed: Any) -> int:
-    """Run the cases of op specs and judge them.
+    """Run the cases of op specs and check the results.
 
     PATHS are specs, folders of specs, or source files of kernels and references, which select the specs that use
     them. Default: all specs of the project.
@@ -198,7 +198,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --jobs auto                       on all cores
       kcheck run --executor dask --scheduler tcp://head:8786    on a Dask cluster
-      kcheck run --shard 1/3 --format json -o 1.json    one of three machines
+      kcheck run --shard 1/3 --format json -o 1.json    first of three machines
       kcheck run --format junit -o r.xml --format json -o r.json
     """
     wanted = Wanted(**typed)

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 @click.command("runs")
 @click.option(
-    "-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
+    "-n",
+    "most",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Maximum number of runs to list.",
 )
 def command(most: int) -> int:
     """List the stored runs of this project, newest first.

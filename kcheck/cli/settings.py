@@ -27,7 +27,7 @@ PROFILE = click.option(
     default="",
     envvar="KCHECK_PROFILE",
     show_envvar=True,
-    help="Settings to use: quick, ci, nightly, or a profile of kcheck.yaml.",
+    help="Profile to use: quick, ci, nightly, or one from kcheck.yaml.",
 )
 SANITIZE_VARIABLE = "KCHECK_SANITIZE"
 

@@ -11,7 +11,7 @@ from kcheck.cli.exits import Exit
 
 @click.group("spec")
 def command() -> None:
-    """Print specs that Python files declare with @kcheck.op as YAML.
+    """Print the YAML of specs that are declared in Python with @kcheck.op.
 
     \b
       kcheck spec print kernels/softmax.py
@@ -21,14 +21,14 @@ def command() -> None:
 @command.command("print")
 @click.argument("path", metavar="SPEC", type=click.Path(path_type=Path))
 def print_(path: Path) -> int:
-    """Print a declared spec as YAML.
+    """Print the YAML of a declared spec.
 
     \b
       kcheck spec print kernels/softmax.py
       kcheck spec print kernels/softmax.py::softmax > specs/softmax.yaml
 
-    The YAML has the same cases and seeds. Name the op if the file declares several. A YAML spec is printed with
-    the keys that it inherits by `extends`. Does not import your code.
+    The YAML spec has the same cases and seeds. Name the op if the file declares several. If SPEC is a YAML file,
+    prints it with the keys that it inherits by `extends`. Does not import your code.
     """
     from kcheck.specfile import load_spec
     from kcheck.specfile.declared import read_spec

@@ -16,7 +16,7 @@ from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import given, sanitize_levels, settings_for
 from kcheck.errors import SpecError, UserError
-from kcheck.model import Level
+from kcheck.model import LEVELS, Level
 
 if TYPE_CHECKING:
     from kcheck.draft import Sketch
@@ -28,15 +28,19 @@ _CASES = 30
 
 @click.command("try")
 @click.argument("kernel", metavar="FILE:KERNEL")
-@click.option("--dims", metavar="M=1..64,...", default="", help="Sizes of each dim: a range, a number or a list.")
+@click.option(
+    "--dims", metavar="M=1..64,...", default="", help="Sizes of each dimension: a range, a number or a list."
+)
 @click.option(
     "--args",
     metavar="x[M,N],...",
     default="",
-    help="The kernel's arguments in order: x[M,N], x[M,N]:float16, alpha=0.5:float32, or a dim.",
+    help="The kernel's arguments in order: x[M,N], x[M,N]:float16, alpha=0.5:float32, or a dimension.",
 )
-@click.option("--grid", metavar="X[,Y[,Z]]", default="", help="Blocks along each axis: numbers or expressions.")
-@click.option("--block", metavar="X[,Y[,Z]]", default="", help="Threads per block along each axis.")
+@click.option(
+    "--grid", metavar="X[,Y[,Z]]", default="", help="Number of blocks along each axis, or an expression."
+)
+@click.option("--block", metavar="X[,Y[,Z]]", default="", help="Number of threads per block along each axis.")
 @DEVICE
 @click.option("--cases", type=CASES, metavar="N", default=_CASES, show_default=True, help="Number of cases.")
 @click.option("--seed", type=SEED, metavar="S", default=0, show_default=True, help="Seed of the cases.")
@@ -46,11 +50,16 @@ _CASES = 30
     type=SANITIZE,
     multiple=True,
     metavar="NAME[=LEVEL]",
-    help="Set the level of a sanitizer: error, warn or off; repeatable.",
+    help=f"Set the level of a sanitizer: {', '.join(LEVELS)} (default: error). "
+    f"NAME is {', '.join(SANITIZE.names)}, or all. Repeatable.",
 )
 @TIME_LIMIT
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the drafted spec to this file."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the draft of a spec to this file.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @COLOR
@@ -78,9 +87,9 @@ def command(
       kcheck try ops.py:scale --dims 'M=1..64,N=1..2048' --args 'x[M,N],y[M,N]'
       kcheck try ops.py:scale --args 'x[N],alpha=0.5:float32,y[N],N:int32'
 
-    Infers the rest from the kernel's source, and prints it. Checks memory accesses, races, uninitialized memory,
-    barriers and determinism on random inputs, but not the results, because that requires a reference. Prints a
-    drafted spec at the end.
+    Infers the options that you omit from the kernel's source, and prints them. Checks memory accesses, races,
+    uninitialized memory, barriers and determinism on random inputs. Does not check results, which requires a
+    reference. Prints the draft of a spec at the end.
     """
     from kcheck.draft import Words, apply, op_name, sketch, spec_text
     from kcheck.specfile.paths import nearest_root

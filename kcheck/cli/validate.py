@@ -11,12 +11,12 @@ from kcheck.cli.exits import Exit
 
 @click.command("validate")
 @click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
-@click.option("-r", "--recursive", is_flag=True, help="Check the specs in folders below, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Include specs in subfolders.")
 @click.option(
     "--touched",
     is_flag=True,
-    help="SPECs are changed files: check the specs among them and the specs that use them. No error if nothing "
-    "matches.",
+    help="Treat SPECs as changed files: check the specs among them and the specs that use them. No error if "
+    "nothing matches.",
 )
 def command(paths: tuple[Path, ...], recursive: bool, touched: bool) -> int:
     """Check op specs for mistakes without running anything.
@@ -25,9 +25,8 @@ def command(paths: tuple[Path, ...], recursive: bool, touched: bool) -> int:
       kcheck validate                        every spec of this project
       kcheck validate specs/softmax.yaml     one spec
 
-    Prints every mistake as file:line:col: what; fix.
-    Does not import your code. A folder selects the specs in it, a Python file the specs that use it.
-    Without paths: all specs of the project.
+    Prints every mistake as file:line:col: message; fix. Does not import your code. A folder selects the specs in
+    it; a Python file selects the specs that use it. Default paths: all specs of the project.
     """
     from kcheck.cli.specs import collect, none_found, project_specs
     from kcheck.model import SpecRefused

@@ -18,7 +18,7 @@ from kcheck.cli.exits import Exit
     "--root",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Also compare this project's specs, kernels and references with those that were checked.",
+    help="Also compare this project's specs, kernels and references with those that the report is about.",
 )
 def command(file: Path, key: Path, root: Path | None) -> int:
     """Check the signature of a report, offline.
