@@ -14,6 +14,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
+from kcheck.ptx.abi import Checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,32 @@ class Cpu:
             self._memory.free(address)
         module.unload()
         return Ran(after, tuple(sorted({f.rule for f in self._findings})))
+
+
+def sanitized(folder: Path, width: int, launch: Launch, checks: Checks, undefined: int = 0) -> list[Finding]:
+    """What a launch reports with some sanitizers.
+
+    Args:
+        folder: where machine code is kept.
+        undefined: how many bytes at the end of the first buffer initcheck takes for uninitialized.
+    """
+    found: list[Finding] = []
+    memory = Memory(64 << 20)
+    executor = Executor(memory, 1, ObjectCache(folder), time.monotonic, found.append, lambda _: None)
+    executor.width = width
+    executor.checks = checks
+    addresses = []
+    for content in launch.buffers:
+        addresses.append(memory.allocate(len(content), MemoryKind.DEVICE, fill=False))
+        ctypes.memmove(addresses[-1], content, len(content))
+    if checks.init:
+        memory.undefine(addresses[0], len(launch.buffers[0]))
+        memory.define(addresses[0], len(launch.buffers[0]) - undefined)
+    module = executor.load(launch.text)
+    params = _parameters(addresses, launch.last)
+    grid, block = (launch.grid, 1, 1), (launch.block, 1, 1)
+    executor.launch(KernelLaunch(module, launch.entry, params, grid, block, 0, False))
+    return found
 
 
 def _structure(content: bytes) -> ctypes.Structure:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kcheck.errors import PtxError
-from kcheck.ptx.syntax.parser import parse
 from tests.isa.machines import Cpu, Launch
 
 KERNEL = """
@@ -68,9 +66,3 @@ def test_a_statement_has_the_result_of_the_isa(
     statement: str, expected: tuple[int, int], width: int, cpu: Callable[[int], Cpu]
 ) -> None:
     assert results(cpu(width), statement) == expected
-
-
-@pytest.mark.parametrize("statement", ["add.s32 %r4, %r1.b0, %r2;", "vadd4.u32.u32.u32 %r4, %r1.b0, %r2, %r3;"])
-def test_a_selector_elsewhere_is_refused(statement: str) -> None:
-    with pytest.raises(PtxError, match="selectors are supported for the sources a and b of scalar video"):
-        parse(KERNEL.format(statement=statement))

@@ -40,7 +40,6 @@ _MODIFIERS = {
     ("sust", "p"): "formatted stores to surfaces are not supported; use sust.b",
     ("redux", "f32"): _LATEST,
     ("atom", "b128"): _LATER,
-    **{(opcode, "b128"): "registers of 128 bits are not supported; use .v2.b64" for opcode in ("ld", "st", "mov")},
     **{(opcode, vector): _LATER for opcode in ATOMICS for vector in ("v2", "v4", "v8")},
     ("mma", "kind::f8f6f4"): _LATEST,
 }

@@ -1,7 +1,7 @@
 """The video instructions: arithmetic on four bytes or two halves of a register, or on whole ones in two steps.
 
-Source: PTX ISA, "Video Instructions", "Scalar Video Instructions", "SIMD Video Instructions". Without selectors
-and masks of operands, which compilers do not write.
+Source: PTX ISA, "Video Instructions", "Scalar Video Instructions", "SIMD Video Instructions". Selectors and masks
+of operands are written out before (:mod:`kcheck.ptx.syntax.selectors`).
 """
 
 from __future__ import annotations
@@ -111,10 +111,12 @@ def _shift(name: str) -> Emit:
 
 
 def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
-    """``vmad``: a product and a sum in 128 bits, shifted, then clamped or cut to 32 bits."""
+    """``vmad``: a product and a sum (``.po``: plus one) in 128 bits, shifted, then clamped or cut to 32 bits."""
     sources = zip((x, y, z), (m.bound["A"], m.bound["B"], m.get("D")), strict=True)
     p, q, r = (b.resize(value, "i128", signed=kind == _SIGNED) for value, kind in sources)
     total = b.add(b.mul(p, q), r)
+    if "po" in m:
+        total = b.add(total, 1)
     if m.get("scale"):
         total = b.shift("ashr", total, int(m.get("scale").removeprefix("shr")))
     if "sat" in m:
@@ -139,6 +141,6 @@ for _name, _how, _sat in (("vshl", "shl", ""), ("vshr", "ashr", " [.sat]")):
     _head = f"{_name} {_D} {_A} .u32{_sat} <.clamp|.wrap=mode>"
     row(_head, "d:D a:A b:u32", _shift(_how))
     row(f"{_head} <.add|.min|.max=then>", "d:D a:A b:u32 c:D", _shift(_how))
-row(f"vmad {_D} {_A} {_B} [.sat] [.shr7|.shr15=scale]", "d:D a:A b:B c:D", _mad)
+row(f"vmad {_D} {_A} {_B} [.po] [.sat] [.shr7|.shr15=scale]", "d:D a:A b:B c:D", _mad)
 row(f"vset {_A} {_B} {_COMPARE}", "d:u32 a:A b:B", _scalar("vset"))
 row(f"vset {_A} {_B} {_COMPARE} <.add|.min|.max=then>", "d:u32 a:A b:B c:u32", _scalar("vset"))

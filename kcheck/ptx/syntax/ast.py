@@ -96,8 +96,8 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """``%r1.b0``: a byte or a half of a source of a video instruction. Not in a tree: see
-    :mod:`kcheck.ptx.syntax.written_out`."""
+    """``%r1.b0``: bytes or halves of an operand of a video instruction. Not in a tree: see
+    :mod:`kcheck.ptx.syntax.selectors`."""
 
     register: Register
     selector: str

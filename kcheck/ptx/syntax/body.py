@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.syntax import wide
 from kcheck.ptx.syntax.ast import (
     Call,
     Function,
@@ -53,6 +54,7 @@ class Body:
         self.prototypes: dict[str, Prototype] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.scopes: list[_Scope] = []
+        self.halves: dict[str, tuple[Register, Register]] = {}
         self.taken: set[str] = set()
         self.loc: Loc | None = None
         self.locs: dict[tuple[int, int, int], Loc] = {}
@@ -229,13 +231,22 @@ class Body:
             return
         operands = self._operands(";")
         read = Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
-        self.statements += written_out(read, cursor.file, self._new_register)
+        if "b128" in modifiers and opcode in wide.OPCODES:
+            self.statements += wide.in_halves(read, cursor.file, self._halves)
+        else:
+            self.statements += written_out(read, cursor.file, self._new_register)
 
     def _new_register(self, kind: str) -> Register:
         """A register that the text does not have."""
         register = Register(self._unique("%new"), kind)
         self.registers[register.name] = kind
         return register
+
+    def _halves(self, register: Register) -> tuple[Register, Register]:
+        """The registers that hold one of 128 bits: the low half, the high half."""
+        if register.name not in self.halves:
+            self.halves[register.name] = self._new_register("b64"), self._new_register("b64")
+        return self.halves[register.name]
 
     def _branch_targets(self, name: str) -> None:
         cursor = self.cursor

@@ -22,7 +22,7 @@ from kcheck.ptx.syntax.ast import (
 )
 from kcheck.ptx.syntax.constants import constant
 from kcheck.ptx.syntax.lexer import Token, describe, fail, integer, tokenize
-from kcheck.ptx.syntax.written_out import SELECTORS
+from kcheck.ptx.syntax.selectors import SELECTOR
 
 _SPECIAL = frozenset(
     [
@@ -203,7 +203,7 @@ class Cursor:
             component = self.take().text if self.token.text in _COMPONENTS else ""
             return Special(token.text[1:] + component)
         found = names.resolve(token.text, token.line)
-        if isinstance(found, Register) and self.token.text in SELECTORS:
+        if isinstance(found, Register) and SELECTOR.fullmatch(self.token.text):
             return Selected(found, self.take().text[1:])
         if isinstance(found, Symbol) and self.token.kind in ("+", "-"):
             sign = -1 if self.take().kind == "-" else 1

@@ -100,9 +100,11 @@ def _mad(mods: list[str]) -> Form:
     """PTX ISA, "vmad": the exact sum, shifted with its sign, then clamped if it says so."""
     kinds, rest = mods[:3], mods[3:]
     shift = 7 if "shr7" in rest else 15 if "shr15" in rest else 0
+    one = int("po" in rest)
 
     def compute(a: int, b: int, c: int) -> int:
-        total = _number(kinds[1], a, 32) * _number(kinds[2], b, 32) + _number(kinds[0], c, 32) >> shift
+        product = _number(kinds[1], a, 32) * _number(kinds[2], b, 32)
+        total = product + _number(kinds[0], c, 32) + one >> shift
         return (_clamp(kinds[0], total, 32) if "sat" in rest else total) & 0xFFFFFFFF
 
     return Form((32,), (*kinds[1:], kinds[0]), compute)
