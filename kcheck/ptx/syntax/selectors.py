@@ -117,7 +117,7 @@ def _parallel(i: Instruction, file: str, new: New, lanes: int) -> Iterator[Instr
             if not has_form:
                 what = "mask" if operand is target else "selector"
                 _fail(i, file, f".{operand.selector} is not a {what} of {lanes} {_NAMES[letter]}")
-    sources = []
+    sources: list[Operand] = []
     for operand in (a, b):
         if isinstance(operand, Selected):
             chosen = new("b32")
@@ -179,7 +179,7 @@ def _masked_sum(
         added = (target, kept, Integer(0), c)
         yield replace(i, opcode="vadd" + i.opcode[-1], modifiers=("u32", "u32", "u32", "add"), operands=added)
         return
-    sources = []
+    sources: list[Operand] = []
     for source in (a, b):
         sources.append(new("b32"))
         yield replace(i, opcode="and", modifiers=("b32",), operands=(sources[-1], source, ones))

@@ -26,7 +26,7 @@ def in_halves(i: Instruction, file: str, halves: Halves) -> Iterator[Instruction
         file: as messages call it.
 
     Raises:
-        PtxError: an operand that is no value of 128 bits.
+        PtxError: an operand that is not a value of 128 bits.
     """
     wide = {"ld": (0,), "st": (1,), "mov": (0, 1)}[i.opcode]
     if len(i.operands) < len(wide) or len(i.operands) < 2:
