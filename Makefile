@@ -22,7 +22,7 @@ help:  ## this list
 # Two stamps, so that a newcomer's first minute does not install the developers' tools.
 .venv/installed: pyproject.toml
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(FITS)' || { \
-		echo "kcheck wants Python 3.11 to 3.13. Say where one is: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+		echo "kcheck needs Python 3.11 to 3.13. Name one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "Installing kcheck into .venv (once; a minute or so)"
 	@"$(PYTHON)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13]'
@@ -53,11 +53,11 @@ scale: .venv/installed-dev  ## growth with cases and elements, and on a cluster;
 	@$(BIN)/python -m benchmarks.scale --write
 
 compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one, interleaved (OTHER=path)
-	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }
+	@test -n "$(OTHER)" || { echo "Name the other checkout: make compare-trees OTHER=path" >&2; exit 2; }
 	@$(BIN)/python benchmarks/compare_trees.py "$(OTHER)" --rounds 25
 
 compare-reports: .venv/installed-dev  ## what this tree and another one report of its specs, bit by bit (OTHER=path)
-	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-reports OTHER=path" >&2; exit 2; }
+	@test -n "$(OTHER)" || { echo "Name the other checkout: make compare-reports OTHER=path" >&2; exit 2; }
 	@$(BIN)/python benchmarks/compare_reports.py "$(OTHER)"
 
 calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
@@ -84,7 +84,7 @@ $(FRAMEWORKS_VENV)/installed: pyproject.toml
 	@touch $@
 
 conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, EVERY=20: one in 20); writes docs/conformance-triton.md
-	@test -n "$(TESTS)" || { echo "Say where Triton's tests are: make conformance-triton TESTS=path" >&2; exit 2; }
+	@test -n "$(TESTS)" || { echo "Name the folder with the tests of Triton: make conformance-triton TESTS=path" >&2; exit 2; }
 	@.venv-triton/bin/python conformance/triton_run.py "$(TESTS)" --every $(or $(EVERY),1)
 
 # Without PyTorch. The newest release of each minor version.
@@ -100,7 +100,7 @@ triton-versions: $(TRITON_VERSIONS:%=.venv-triton-%/installed)  ## the tests of 
 		.venv-triton-$$version/bin/python conformance/triton_versions.py || exit 1; done
 
 conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCES=path) compiled and lowered; writes docs/conformance-cuda.md
-	@test -n "$(SOURCES)" || { echo "Say where the checkouts are: make conformance-cuda SOURCES=path" >&2; exit 2; }
+	@test -n "$(SOURCES)" || { echo "Name the folder with the checkouts: make conformance-cuda SOURCES=path" >&2; exit 2; }
 	@PYTHONPATH=. $(BIN)/python conformance/cuda_run.py "$(SOURCES)"
 
 ptx-table: .venv/installed-dev  ## which instructions of PTX run, and which are refused; writes docs/ptx-instructions.md
@@ -118,7 +118,7 @@ monitor-torch: $(FRAMEWORKS_VENV)/installed  ## the monitor on torch: autograd, 
 	@$(FRAMEWORKS) tests/monitor/torch_results.py --write
 
 monitor-readme: $(FRAMEWORKS_VENV)/installed  ## cuda-kernel-verifier's README and example (SOURCE=path), imports changed; writes docs/monitor.md
-	@test -n "$(SOURCE)" || { echo "Say where the checkout is: make monitor-readme SOURCE=path" >&2; exit 2; }
+	@test -n "$(SOURCE)" || { echo "Name the checkout: make monitor-readme SOURCE=path" >&2; exit 2; }
 	@$(FRAMEWORKS) tests/monitor/verifier_readme.py "$(SOURCE)" --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
