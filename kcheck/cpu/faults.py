@@ -16,6 +16,7 @@ from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
+from kcheck.ptx.syntax.stack import STACK_BYTES
 from kcheck.ptx.syntax.symbols import kernel_name
 
 _MENDS = {
@@ -102,6 +103,9 @@ def _finding(
             _surface(kind, fault),
             "check the coordinates: x counts bytes, y rows and z slices",
         )
+    elif kind is FaultKind.STACK_OVERFLOW and fault.size:
+        message = f"alloca() of {fault.address} bytes overflows the stack of {STACK_BYTES} bytes"
+        fix = "allocate less, or use an array of constant size"
     elif kind is FaultKind.MBARRIER_ARRIVALS:
         message = "arrives at an mbarrier that is not initialized"
         fix = "initialize it with mbarrier.init, and put cuda.syncthreads() after that"

@@ -25,7 +25,20 @@ from kcheck.ptx.syntax.ast import (
 )
 from kcheck.ptx.syntax.opcodes import BARRIERS, CARRY_READERS, HINTS
 
-_NO_RESULT = HINTS | {"st", "stmatrix", "sust", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "cp"}
+_NO_RESULT = HINTS | {
+    "st",
+    "stmatrix",
+    "sust",
+    "red",
+    "bra",
+    "brx",
+    "ret",
+    "exit",
+    "trap",
+    "brkpt",
+    "cp",
+    "alloca",
+}
 
 CARRY = "%cc"
 """The name of the carry flag (CC.CF) among a function's registers."""

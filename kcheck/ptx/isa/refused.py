@@ -15,10 +15,6 @@ _OPCODES = {
     "sured": _REDUCTIONS,
     "brkpt": "breakpoints need a debugger; remove it",
     "istypep": "opaque types are not supported; pass a texture or surface object",
-    **dict.fromkeys(
-        ("alloca", "stacksave", "stackrestore"),
-        "memory of a size that is known only at run time is not supported; use a local array of constant size",
-    ),
 }
 _MODIFIERS = {
     ("cp", "bulk"): _LATER,

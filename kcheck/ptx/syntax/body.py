@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.syntax import wide
+from kcheck.ptx.syntax import stack, wide
 from kcheck.ptx.syntax.ast import (
     Call,
     Function,
@@ -54,6 +54,7 @@ class Body:
         self.prototypes: dict[str, Prototype] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.scopes: list[_Scope] = []
+        self.stack: stack.Stack | None = None
         self.halves: dict[str, tuple[Register, Register]] = {}
         self.taken: set[str] = set()
         self.loc: Loc | None = None
@@ -84,6 +85,8 @@ class Body:
                 cursor.take()
             else:
                 self._statement()
+        if self.stack is not None:
+            self.statements[:0] = self.stack.begin(head.line)
         return replace(
             head,
             body=tuple(self.statements),
@@ -233,6 +236,8 @@ class Body:
         read = Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
         if "b128" in modifiers and opcode in wide.OPCODES:
             self.statements += wide.in_halves(read, cursor.file, self._halves)
+        elif opcode in stack.OPCODES:
+            self.statements += self._the_stack(line).written_out(read, cursor.file, self._new_register)
         else:
             self.statements += written_out(read, cursor.file, self._new_register)
 
@@ -247,6 +252,12 @@ class Body:
         if register.name not in self.halves:
             self.halves[register.name] = self._new_register("b64"), self._new_register("b64")
         return self.halves[register.name]
+
+    def _the_stack(self, line: int) -> stack.Stack:
+        if self.stack is None:
+            self.stack = stack.Stack(self._new_register("b64"), Symbol(self._unique("alloca")))
+            self.variables[self.stack.room.name] = self.stack.variable(line)
+        return self.stack
 
     def _branch_targets(self, name: str) -> None:
         cursor = self.cursor
