@@ -33,7 +33,6 @@ _MODIFIERS = {
         for sparse in ("sp", "sp::ordered_metadata")
     },
     ("mma", "block_scale"): _LATEST,
-    ("sust", "p"): "formatted stores to surfaces are not supported; use sust.b",
     ("redux", "f32"): _LATEST,
     ("atom", "b128"): _LATER,
     **{(opcode, vector): _LATER for opcode in ATOMICS for vector in ("v2", "v4", "v8")},

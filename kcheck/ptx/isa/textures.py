@@ -1,7 +1,7 @@
-"""``tex``, ``tld4``, ``txq``, ``suld``, ``sust``, ``suq``: textures and surfaces, by the handle of an object.
+"""``tex``, ``tld4``, ``txq``, ``suq``: textures, by the handle of an object.
 
-Source: PTX ISA, "Texture Instructions", "Surface Instructions". :mod:`kcheck.ptx.runtime.textures` computes what a
-lane fetches and where it accesses a surface; the lanes go one after another.
+Source: PTX ISA, "Texture Instructions". :mod:`kcheck.ptx.runtime.textures` computes what a lane fetches; the lanes
+go one after another. For surfaces see :mod:`kcheck.ptx.isa.surfaces`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from kcheck.ptx.ir.flow import LIKELY, FlowBuilder
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Companion
-from kcheck.ptx.isa.loadstore import admitted, elements, unchecked_load, unchecked_store
+from kcheck.ptx.isa.loadstore import elements
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime import textures
 from kcheck.ptx.runtime.faults import report_fault
-from kcheck.ptx.runtime.lookup import at_site
-from kcheck.ptx.runtime.textures import CORNERS, FETCH, GATHER, INTEGER, LAYER, QUERY, SURFACE, WORDS
+from kcheck.ptx.runtime.textures import CORNERS, FETCH, GATHER, INTEGER, LAYER, QUERY, WORDS
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Texel, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -28,12 +27,10 @@ _B8, _U32, _S32, _F32, _B64 = (TYPES[name] for name in ("b8", "u32", "s32", "f32
 _GEOMETRIES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1 | LAYER, "a2d": 2 | LAYER}
 _RESULTS = frozenset({"u32", "s32", "f32"})
 _COMPONENTS = ("r", "g", "b", "a")
-_SURFACE_TYPES = frozenset({"b8", "b16", "b32", "b64"})
-_OPTIONAL = frozenset({"ca", "cg", "cs", "cv", "wb", "wt"})
 
 
 @dataclass(frozen=True, slots=True)
-class _TexelPlace:
+class TexelPlace:
     """Where an instruction accesses an object: ``form`` as the runtime takes it, coordinates as words."""
 
     texel: Texel
@@ -41,14 +38,14 @@ class _TexelPlace:
     words: tuple[Value, ...]
 
 
-def _geometry(fn: Surroundings, i: Instruction, name: str) -> int:
+def geometry(fn: Surroundings, i: Instruction, name: str) -> int:
     if name not in _GEOMETRIES:
         what = {"cube": "cubemaps are", "acube": "cubemaps are"}.get(name, f".{name} is")
         raise fn.fail(i, f"{what} not supported; use a texture of one to three dimensions, or layers")
     return _GEOMETRIES[name]
 
 
-def _place(fn: Surroundings, i: Instruction, operand: Operand, form: int, kind: PtxType) -> _TexelPlace:
+def texel_place(fn: Surroundings, i: Instruction, operand: Operand, form: int, kind: PtxType) -> TexelPlace:
     """Read the coordinates, and announce them as an address.
 
     Args:
@@ -66,7 +63,7 @@ def _place(fn: Surroundings, i: Instruction, operand: Operand, form: int, kind: 
     for number, element in enumerate(given[:count]):
         is_layer = number == 0 and form & LAYER
         words.append(fn.b.as_integer(fn.read(i, element, _U32 if is_layer else kind)))
-    return _TexelPlace(operand, form, tuple(words))
+    return TexelPlace(operand, form, tuple(words))
 
 
 def _define(fn: Surroundings) -> None:
@@ -76,20 +73,20 @@ def _define(fn: Surroundings) -> None:
         fn.unit.definitions.update(found)
 
 
-def _room(fn: Surroundings, kind: str, lanes: int) -> str:
+def room_for(fn: Surroundings, kind: str, lanes: int) -> str:
     """Memory of the function for ``lanes`` values."""
     name = f"%{fn.b.fresh('room')}"
     fn.prologue.line(f"{name} = alloca [{lanes} x {kind}], align 64")
     return name
 
 
-def _each_lane(fn: Surroundings, place: _TexelPlace, act: Callable[[Value, Value, Value], None]) -> None:
+def each_lane(fn: Surroundings, place: TexelPlace, act: Callable[[Value, Value, Value], None]) -> None:
     """``act(lane, handle, coordinates)`` in each active lane; ``coordinates``: the address of four words."""
     b, W = fn.b, fn.width
     _define(fn)
     handle = b.splat(fn.read(_READING, place.texel.object, _B64))
     words = [b.splat(word) for word in place.words]
-    room, number = _room(fn, "i32", 4), _room(fn, "i32", 1)
+    room, number = room_for(fn, "i32", 4), room_for(fn, "i32", 1)
     mask = b.splat(fn.active)
     b.line(f"store i32 0, ptr {number}")
     with b.loop():
@@ -108,7 +105,7 @@ def _each_lane(fn: Surroundings, place: _TexelPlace, act: Callable[[Value, Value
 _READING = Instruction(0, "tex", (), ())
 
 
-def _check_handle(b: FlowBuilder, found: Value, handle: Value, lane: Value, site: int, size: int) -> None:
+def check_handle(b: FlowBuilder, found: Value, handle: Value, lane: Value, site: int, size: int) -> None:
     """Record a handle that no object has. ``size``: 0 for a texture, 1 for a surface."""
     with b.unless(found, LIKELY):
         report_fault(b, FaultKind.TEXTURE_HANDLE, site, address=handle, size=size, lane=lane)
@@ -131,23 +128,21 @@ def tex(fn: Surroundings, i: Instruction) -> None:
         raise fn.fail(i, "not supported")
     if len(i.operands) != 2 + more:
         raise fn.fail(i, f"expected {2 + more} operands, found {len(i.operands)}; offsets are not supported")
-    form |= _geometry(fn, i, words[0])
+    form |= geometry(fn, i, words[0])
     if form & GATHER and words[0] not in ("2d", "a2d"):
         raise fn.fail(i, "not supported")
     if words[3] == "s32":
         form |= INTEGER
-    place = _place(fn, i, i.operands[1], form, _S32 if words[3] == "s32" else _F32)
+    place = texel_place(fn, i, i.operands[1], form, _S32 if words[3] == "s32" else _F32)
     _fetch(fn, i, place, elements(fn, i, i.operands[0], 4), TYPES[words[2]])
 
 
-def _fetch(
-    fn: Surroundings, i: Instruction, place: _TexelPlace, targets: Sequence[Operand], kind: PtxType
-) -> None:
+def _fetch(fn: Surroundings, i: Instruction, place: TexelPlace, targets: Sequence[Operand], kind: PtxType) -> None:
     b, W = fn.b, fn.width
     site = fn.unit.site(i, "global")
-    out, addresses = _room(fn, "i32", WORDS), _room(fn, "i64", CORNERS)
-    results = [_room(fn, "i32", W) for _ in range(WORDS)]
-    texels = [_room(fn, "i64", W) for _ in range(2 ** (place.form & 3))] if fn.observers else []
+    out, addresses = room_for(fn, "i32", WORDS), room_for(fn, "i64", CORNERS)
+    results = [room_for(fn, "i32", W) for _ in range(WORDS)]
+    texels = [room_for(fn, "i64", W) for _ in range(2 ** (place.form & 3))] if fn.observers else []
     for rooms, element in ((results, "i32"), (texels, "i64")):
         for name in rooms:
             b.line(f"store {vector_type(element, W)} {'zeroinitializer' if W > 1 else '0'}, ptr {name}")
@@ -163,14 +158,14 @@ def _fetch(
             out=Value(out, "ptr"),
             addresses=Value(addresses, "ptr"),
         )
-        _check_handle(b, found, handle, lane, site, 0)
+        check_handle(b, found, handle, lane, site, 0)
         for element, source, rooms in (("i32", out, results), ("i64", addresses, texels)):
             for n, room in enumerate(rooms):
                 at = b.value(f"getelementptr {element}, ptr {source}, i32 {n}", "ptr")
                 to = b.value(f"getelementptr {element}, ptr {room}, {b.typed(lane)}", "ptr")
                 b.line(f"store {element} {b.value(f'load {element}, ptr {at.text}', element).text}, ptr {to.text}")
 
-    _each_lane(fn, place, act)
+    each_lane(fn, place, act)
     active = fn.active
     for room in texels:
         address = b.value(f"load {vector_type('i64', W)}, ptr {room}", "i64", W)
@@ -183,93 +178,6 @@ def _fetch(
         fn.write(i, target, kind, b.bitcast(value, kind.llvm), False)
         if fn.carrier is not None:
             fn.carrier.arrives(i, target, Companion(loaded[-1]), False)
-
-
-@effect("suld")
-def suld(fn: Surroundings, i: Instruction) -> None:
-    """``suld.b.geom{.cop}{.vec}.dtype.mode d, [a, c]``."""
-    place, kind, count, mode = _surface_form(fn, i, i.operands[1] if len(i.operands) > 1 else None)
-    targets = elements(fn, i, i.operands[0], count)
-    address, mask, site = _surface(fn, i, place, kind, count, mode, FaultKind.OUT_OF_BOUNDS_LOAD)
-    before, fn.active = fn.active, mask
-    for observer in fn.observers:
-        observer.accesses(i, Access(address, "global", kind, site, count))
-    fn.active = before
-    for n, target in enumerate(targets):
-        at = fn.b.add(address, n * kind.bytes)
-        fn.write(i, target, kind, unchecked_load(fn, at, mask, kind), True)
-        if fn.carrier is not None:
-            fn.carrier.arrives(i, target, fn.carrier.fetch(i, Access(at, "global", kind, site), mask), False)
-
-
-@effect("sust")
-def sust(fn: Surroundings, i: Instruction) -> None:
-    """``sust.b.geom{.cop}{.vec}.ctype.mode [a, c], b``."""
-    place, kind, count, mode = _surface_form(fn, i, i.operands[0] if i.operands else None)
-    sources = elements(fn, i, i.operands[1], count)
-    values = [fn.b.splat(fn.read(i, source, kind, relaxed=True)) for source in sources]
-    address, mask, site = _surface(fn, i, place, kind, count, mode, FaultKind.OUT_OF_BOUNDS_STORE)
-    before, fn.active = fn.active, mask
-    for observer in fn.observers:
-        observer.accesses(i, Access(address, "global", kind, site, count), values)
-    for n, (source, value) in enumerate(zip(sources, values, strict=True)):
-        at = fn.b.add(address, n * kind.bytes)
-        unchecked_store(fn, at, value, mask, kind)
-        if fn.carrier is not None:
-            fn.carrier.store("global", at, fn.carrier.stored(i, source, kind), mask, site)
-    fn.active = before
-
-
-def _surface_form(
-    fn: Surroundings, i: Instruction, operand: Operand | None
-) -> tuple[_TexelPlace, PtxType, int, int]:
-    """The place, the type and number of elements, and the mode, of a ``suld`` or ``sust``."""
-    words = [word for word in i.modifiers if word not in _OPTIONAL]
-    count = 1
-    if len(words) > 2 and words[2] in ("v2", "v4"):
-        count = int(words.pop(2)[1:])
-    is_known = len(words) == 4 and words[0] == "b" and words[2] in _SURFACE_TYPES
-    if not is_known or words[3] not in textures.SURFACE_MODES or operand is None or len(i.operands) != 2:
-        raise fn.fail(i, "not supported")
-    place = _place(fn, i, operand, _geometry(fn, i, words[1]), _S32)
-    return place, TYPES[words[2]], count, textures.SURFACE_MODES.index(words[3])
-
-
-def _surface(
-    fn: Surroundings, i: Instruction, place: _TexelPlace, kind: PtxType, count: int, mode: int, fault: FaultKind
-) -> tuple[Value, Value, int]:
-    """The address in each lane, the lanes that access it, and the site."""
-    b, W = fn.b, fn.width
-    site, size = fn.unit.site(i, "global"), kind.bytes * count
-    outside = {
-        FaultKind.OUT_OF_BOUNDS_LOAD: FaultKind.SURFACE_BOUNDS_LOAD,
-        FaultKind.OUT_OF_BOUNDS_STORE: FaultKind.SURFACE_BOUNDS_STORE,
-    }[fault]
-    room = _room(fn, "i64", W)
-    b.line(f"store {vector_type('i64', W)} {'zeroinitializer' if W > 1 else '0'}, ptr {room}")
-
-    def act(lane: Value, handle: Value, coordinates: Value) -> None:
-        found = call(
-            b,
-            SURFACE,
-            **at_site(site),
-            handle=handle,
-            place=coordinates,
-            form=place.form,
-            size=size,
-            mode=mode,
-            kind=int(outside),
-            lane=lane,
-        )
-        to = b.value(f"getelementptr i64, ptr {room}, {b.typed(lane)}", "ptr")
-        b.line(f"store {b.typed(found)}, ptr {to.text}")
-
-    _each_lane(fn, place, act)
-    address = b.value(f"load {vector_type('i64', W)}, ptr {room}", "i64", W)
-    before, fn.active = fn.active, b.compare("ne", address, 0)
-    mask = admitted(fn, address, "global", fault, size, site)
-    fn.active = before
-    return address, mask, site
 
 
 @effect("txq", "suq")
@@ -287,7 +195,7 @@ def txq(fn: Surroundings, i: Instruction) -> None:
         observer.addresses(i, operands[1])
         observer.derives(i, operands[:1], ())
     site, is_surface = fn.unit.site(i, ""), int(i.opcode == "suq")
-    room, out = _room(fn, "i32", W), _room(fn, "i32", 1)
+    room, out = room_for(fn, "i32", W), room_for(fn, "i32", 1)
     b.line(f"store {vector_type('i32', W)} {'zeroinitializer' if W > 1 else '0'}, ptr {room}")
     b.line(f"store i32 0, ptr {out}")
 
@@ -301,10 +209,10 @@ def txq(fn: Surroundings, i: Instruction) -> None:
             surface=is_surface,
             out=Value(out, "ptr"),
         )
-        _check_handle(b, found, handle, lane, site, is_surface)
+        check_handle(b, found, handle, lane, site, is_surface)
         to = b.value(f"getelementptr i32, ptr {room}, {b.typed(lane)}", "ptr")
         b.line(f"store i32 {b.value(f'load i32, ptr {out}', 'i32').text}, ptr {to.text}")
 
-    _each_lane(fn, _TexelPlace(Texel(named.base, Vector(())), 0, ()), act)
+    each_lane(fn, TexelPlace(Texel(named.base, Vector(())), 0, ()), act)
     value = b.value(f"load {vector_type('i32', W)}, ptr {room}", "i32", W)
     fn.write(i, operands[0], _U32, value, False)

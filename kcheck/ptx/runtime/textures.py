@@ -26,6 +26,10 @@ CORNERS = 8
 
 LAYER, INTEGER, GATHER = 4, 8, 16
 """Bits of ``form`` beside its dimensions (1 to 3); from bit 5 on the component to gather."""
+
+SAMPLES = 8
+"""The same for a surface: x counts texels, and a texel is accessed; otherwise x counts bytes."""
+
 _COMPONENT = 5
 
 SURFACE_MODES = ("trap", "clamp", "zero")
@@ -76,6 +80,8 @@ QUERY = Signature(
 """A property of an object, by its number in QUERIES; returns whether the handle is one."""
 
 QUERIES = ("width", "height", "depth", "array_size", "normalized_coords", "num_mipmap_levels", "num_samples")
+FORMAT, CHANNELS = range(len(QUERIES), len(QUERIES) + 2)
+"""What else QUERY answers: the TextureFormat, and the channels of a texel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,9 +323,9 @@ class _Fetch:
 
 
 def _surface(declarations: dict[str, str]) -> str:
-    """A coordinate x counts bytes; of a layered surface the layer comes first."""
+    """Of a layered surface the layer comes first."""
     f = FunctionBuilder(SURFACE, "noinline", declarations=declarations)
-    handle, size, mode = f.argument("handle"), f.argument("size"), f.argument("mode")
+    handle, mode = f.argument("handle"), f.argument("mode")
     form, place, lane = f.argument("form"), f.array("place", "i32"), f.argument("lane")
     found = f.run(_FIND, launch=f.argument("launch"), handle=handle, surface=1)
     with f.if_(found.eq(0)):
@@ -337,9 +343,12 @@ def _surface(declarations: dict[str, str]) -> str:
             number.value = f.term(f.compare("slt", word, 0)).select(0, f.saturating_sub(room, 1))
         at.value = at.value + number.value.to("i64") * step
 
-    one = f.term(f.const("i64", 1))
-    row = texture.load(Texture.extent) * texture.load(Texture.texel_bytes)
-    add(place[skipped], f.saturating_sub(row, size) + (row >= size).to("i32"), one)
+    texel = texture.load(Texture.texel_bytes)
+    row = texture.load(Texture.extent) * texel
+    counts_texels = (form & SAMPLES).ne(0)
+    size, step = counts_texels.select(texel, f.argument("size")), counts_texels.select(texel, 1)
+    starts = f.saturating_sub(row, size) + (row >= size).to("i32")
+    add(place[skipped], counts_texels.select(texture.load(Texture.extent), starts), step.to("i64"))
     with f.if_((form & 3) > 1):
         add(place[skipped + 1], texture.load(Texture.extent, 1), texture.load(Texture.row_pitch))
     with f.if_((form & 3) > 2):
@@ -348,7 +357,7 @@ def _surface(declarations: dict[str, str]) -> str:
         add(place[0], texture.load(Texture.extent, 2), texture.load(Texture.slice_pitch))
     with f.if_(outside.value & mode.ne(SURFACE_MODES.index("clamp"))):
         with f.if_(mode.eq(SURFACE_MODES.index("trap"))):
-            x = place[skipped].to("i64")
+            x = (place[skipped] * step).to("i64")
             report_fault(f, f.argument("kind"), f.argument("site"), address=x, size=size, lane=lane)
         f.ret(0)
     f.ret(at.value)
@@ -366,6 +375,8 @@ def _query() -> str:
         texture.load(Texture.normalized),
         f.const("i32", 1),
         f.const("i32", 1),
+        texture.load(Texture.format),
+        texture.load(Texture.channels),
     ]
     answer = f.variable("i32", 0)
     for number, value in enumerate(answers):

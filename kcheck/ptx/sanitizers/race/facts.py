@@ -94,8 +94,9 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
                     granule[place] = min(granule.get(place, 8), 8)
                     kinds.setdefault(place, set()).add(kind_of(statement))
                 continue
-            if statement.opcode in TEXELS:  # of a texture the first byte of a texel
-                size = 1 if statement.opcode in ("tex", "tld4") else TYPES[statement.modifiers[-2]].bytes
+            if statement.opcode in TEXELS:  # of a texture the first byte of a texel; sust.p: any size
+                any_size = statement.opcode in ("tex", "tld4") or statement.modifiers[:1] == ("p",)
+                size = 1 if any_size else TYPES[statement.modifiers[-2]].bytes
                 granule["global"] = min(granule.get("global", 8), size)
                 kinds.setdefault("global", set()).add(kind_of(statement))
                 continue
