@@ -180,7 +180,7 @@ class SpecItem(pytest.Item):
         """Run the cases.
 
         Raises:
-            SpecFailed: a case failed or could not be judged, or the compiled kernel violates ``artifact``.
+            SpecFailed: a case failed or could not be checked, or the compiled kernel violates ``artifact``.
         """
         if self._chosen is None:
             self._check_artifact()

@@ -139,7 +139,7 @@ class Evidence:
         return bool(self.buggy[twin.name].get("artifact"))
 
     def false_alarms(self) -> Iterator[str]:
-        """Every case of a control that fails by default, or could not be judged; one line each."""
+        """Every case of a control that fails by default, or could not be checked; one line each."""
         for name, answer in self.clean.items():
             for message in answer.get("artifact", ()):
                 yield f"{name}: artifact: {message}"

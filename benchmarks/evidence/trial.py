@@ -44,7 +44,7 @@ class Seen:
         fatal: the launch did not end, or did not compile: there was nothing to compare.
         found: rules of the errors other than in values: sanitizers, ``launch``, ``invariant``.
         off: by policy, whether values are beyond it; without policies that cannot judge.
-        problem: why the case could not be judged, a bug of this benchmark; empty if it could.
+        problem: why the case could not be checked, a bug of this benchmark; empty if it could.
     """
 
     label: str

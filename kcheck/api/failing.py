@@ -31,8 +31,8 @@ class Reproduction:
     """What happened when a case ran again.
 
     Attributes:
-        result: ``passes``, ``fails``, ``error`` (it could not be judged), ``gone`` (the spec no longer has it), or
-            ``unseen`` (it passes, and the sanitizer that it failed by cannot run here).
+        result: ``passes``, ``fails``, ``error`` (it could not be checked), ``gone`` (the spec no longer has it),
+            or ``unseen`` (it passes, but the sanitizer that reported the failure cannot run here).
         verdict: None if it is gone.
         changed: why it is gone, one sentence each.
         same_bits: whether the outputs have the same bits as when it failed; None if that is unknown.

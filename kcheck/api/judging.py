@@ -120,7 +120,7 @@ class _CallerCase(Case):
         findings = tuple(
             Finding(
                 "output",
-                f"the output {name} has shape {list(shapes[name])}, the reference returned "
+                f"the output {name} has shape {list(shapes[name])}, but the reference returned "
                 f"{list(self._expected[name])}",
                 array=name,
             )

@@ -32,7 +32,7 @@ class Report:
 
     Attributes:
         verdicts: of every case that ran, in order.
-        failures: the cases that failed or could not be judged, each with its exact inputs.
+        failures: the cases that failed or could not be checked, each with its exact inputs.
         findings: about the spec as a whole (``vacuous``, ``artifact``).
         notes: what was not checked, one sentence each.
         device: ``gpu``, ``cpu`` or ``simulator``.

@@ -117,7 +117,7 @@ def sanitize_levels(sanitize: Sanitize) -> dict[str, Level]:
     for name, level in pairs.items():
         if name not in (*SANITIZERS, "all"):
             fix = did_you_mean(name, SANITIZERS) or f"the sanitizers are {', '.join(SANITIZERS)}, or all"
-            raise UserError(f"there is no sanitizer {name!r}; {fix}")
+            raise UserError(f"unknown sanitizer {name!r}; {fix}")
         if level not in LEVELS:
             raise UserError(f"sanitizer {name}: unknown level {level!r}; use error, warn or off")
         levels |= dict.fromkeys(SANITIZERS if name == "all" else (name,), as_set(cast(Level, level)))

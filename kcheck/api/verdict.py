@@ -35,8 +35,8 @@ class Verdict:
 
     Attributes:
         case: the sizes, dtypes, layouts, distributions, params and seed.
-        status: ``passed``, ``failed``, or ``error``: the case could not be judged, because of the reference or the
-            spec.
+        status: ``passed``, ``failed``, or ``error``: the case could not be checked, because of the reference or
+            the spec.
         comparisons: one for each output: the worst element, its error and what was allowed.
         findings: everything else that was found, errors first.
         notes: what was not checked, one sentence each.
@@ -75,7 +75,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A case that failed or could not be judged.
+    """A case that failed or could not be checked.
 
     Attributes:
         verdict: what is wrong.

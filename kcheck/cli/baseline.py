@@ -80,7 +80,7 @@ def save(
         failed = {op: found.failed for op, found in taken.ops.items() if found.failed}
         for op, count in failed.items():
             click.echo(
-                f"note: {wording.count(count, 'case')} of {plain.line(op)} failed; saved as failed",
+                f"note: {wording.count(count, 'case')} of {plain.line(op)} failed; saved as failures",
                 file=out,
             )
         if replaced:

@@ -156,17 +156,23 @@ def devices(asked: str) -> Iterator[CheckupLine]:
 
     has_gpu, no_cpu = driver_answers(), missing()
     yield CheckupLine("gpu", "found" if has_gpu else "no CUDA driver with a device (not required)")
-    fix = "" if "only" in no_cpu else "install what is missing; the simulator finds no races" if no_cpu else ""
+    fix = (
+        ""
+        if "only" in no_cpu
+        else "install what is missing; the simulator does not check for races"
+        if no_cpu
+        else ""
+    )
     yield CheckupLine("cpu", no_cpu or "available", "warn" if no_cpu else "ok", fix)
     yield CheckupLine("simulator", "available")
     chosen = asked if asked != "auto" else "gpu" if has_gpu else "simulator" if no_cpu else "cpu"
     can_run = {"gpu": has_gpu, "cpu": not no_cpu, "simulator": True}.get(chosen, False)
-    why = {"gpu": "a CUDA driver answers", "cpu": "there is no GPU"}.get(
+    why = {"gpu": "a CUDA driver is available", "cpu": "there is no GPU"}.get(
         chosen, "there is no GPU, and cpu cannot run"
     )
     yield CheckupLine(
         "chosen",
-        f"{chosen}: {why if asked == 'auto' else 'as the settings say'}",
+        f"{chosen}: {why if asked == 'auto' else 'from the settings'}",
         "ok" if can_run else "error",
         "" if can_run else "set device: auto, or see `kcheck config`",
     )
@@ -259,7 +265,7 @@ def _hook(root: Path) -> Iterator[CheckupLine]:
     listed = root / ".pre-commit-config.yaml"
     named = listed.is_file() and "kcheck-" in listed.read_text("utf-8", errors="replace")
     if not named:
-        yield CheckupLine("git hook", "none; docs: README, As a pre-commit hook")
+        yield CheckupLine("git hook", "none; see 'As a pre-commit hook' in the README")
     elif not (root / ".git/hooks/pre-commit").exists():
         yield CheckupLine("git hook", "configured, not installed", "warn", "run `pre-commit install`")
     else:

@@ -109,7 +109,7 @@ def command(
     if absent and not used:
         click.echo(absent, err=True)
     if used and "racecheck" not in levels:
-        click.echo("kcheck: did not check for races; add --sanitize racecheck", err=True)
+        click.echo("kcheck: races were not checked; add --sanitize racecheck", err=True)
     for line in summary(found):
         click.echo(line, err=True)
     ctx.exit(code or int(any(finding.severity == "error" for finding in found)))

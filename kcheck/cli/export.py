@@ -60,7 +60,7 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, ou
     taken = known.snapshot
     if taken is None:
         if meant.spec is None:
-            raise UserError(f"no spec now has the op {meant.op!r}, and its inputs are not stored")
+            raise UserError(f"no spec declares the op {meant.op!r} any longer, and its inputs are not stored")
         try:
             taken = snapshot(materialize(meant.spec, recall(meant.spec, known.case)))
         except Gone as gone:

@@ -47,7 +47,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
         number_of = {failure.id: number for number, failure in enumerate(order, start=1)}
     if not found:
         filtered = op or rule or since or everything
-        say("no stored failure matches" if filtered else "no failure is open")
+        say("no stored failures match" if filtered else "no open failures")
         return Exit.GOOD
     by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
     for failure in found:

@@ -115,7 +115,7 @@ def command(
       kcheck lint --ptx kernel.ptx --block 256
     """
     if files and paths:
-        raise click.UsageError("--ptx replaces specs: pass one or the other")
+        raise click.UsageError("--ptx and specs cannot be combined")
     if not files and (entry or block):
         raise click.UsageError("--entry and --block need --ptx")
     from kcheck.cli.specs import none_found, project_specs

@@ -41,7 +41,7 @@ def project(paths: Sequence[Path]) -> Path:
     if None in roots:
         raise UserError(f"{NO_PROJECT}; change to your project, or create an empty kcheck.yaml in its root")
     if len(roots) > 1:
-        raise UserError(f"a baseline covers one project, but these specs are in {len(roots)}")
+        raise UserError(f"a baseline covers one project, but these specs are in {len(roots)} projects")
     root = roots.pop()
     assert root is not None
     return root

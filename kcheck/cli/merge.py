@@ -86,7 +86,7 @@ def _shard(path: Path) -> list[Event]:
         return _events(document)
     except (DocumentRefused, KeyError, TypeError) as error:
         raise UserError(
-            f"{path}: cannot be read ({error}); merge with the kcheck that ran it"
+            f"{path}: cannot be read ({error}); merge with the version of kcheck that wrote it"
             f" ({document.get('kcheck', 'unknown')!s:.20})"
         ) from None
 

@@ -154,7 +154,7 @@ def _current(meant: Meant, stored: bool) -> Case | None:
     from kcheck.report.detail import sentence
     from kcheck.runner import current
 
-    changed: tuple[str, ...] = (f"no spec has the op {meant.op!r} now",)
+    changed: tuple[str, ...] = (f"no spec declares the op {meant.op!r} any longer",)
     if meant.spec is not None:
         try:
             return current(meant.spec, meant.known)
@@ -181,7 +181,7 @@ def _nothing(verdict: Verdict, device: str) -> Exit:
     from kcheck.report.detail import finding_rows, sentence
 
     if verdict.status == "error":
-        say("ERROR  the case could not be judged", bold=True)
+        say("ERROR  the case could not be checked", bold=True)
         for finding in verdict.findings:
             say_rows(finding_rows(finding))
         return Exit.USAGE

@@ -205,7 +205,7 @@ class Reports:
         if report.file is None:
             self._lost.append(str(unwritable("the report on stdout", error, "")).strip())
         else:
-            self._lost.append(f"{unwritable(report.file.path, error)}. The report is lost")
+            self._lost.append(f"{unwritable(report.file.path, error)}. The report was not written")
 
     def _drop(self, report: _Report) -> None:
         """The reader of this report has gone, as in ``kcheck run | head``."""

@@ -87,7 +87,7 @@ def command(
         say_title(case.spec, case.id)
         if meant.spec is None:
             say("GONE")
-            say(plain.line(f"  no spec has the op {meant.op!r} now"))
+            say(plain.line(f"  no spec declares the op {meant.op!r} any longer"))
             if stored:
                 settle(meant, "gone")
             return Exit.NOTHING
@@ -116,7 +116,7 @@ def _tell(meant: Meant, done: Reproduced) -> Exit:
     failed_before = bool(meant.known.rule)
     match done.result:
         case ReplayResult.PASSES:
-            says = "FIXED" if failed_before else "PASSES  no earlier failure is known here"
+            says = "FIXED" if failed_before else "PASSES  no earlier failure of this case is stored"
             code = Exit.GOOD
         case ReplayResult.FAILS:
             says = "STILL FAILS" if failed_before else "FAILS"
@@ -130,7 +130,7 @@ def _tell(meant: Meant, done: Reproduced) -> Exit:
         case ReplayResult.GONE:
             says, code = "GONE  the spec no longer has this case", Exit.NOTHING
         case ReplayResult.ERROR:
-            says, code = "ERROR  the case could not be judged", Exit.USAGE
+            says, code = "ERROR  the case could not be checked", Exit.USAGE
     say(says, bold=True)
     return code
 

@@ -98,7 +98,7 @@ def _from_seed(named: NamedCase, op: str, root: Path) -> Meant:
     """The case that a spec makes from a seed: on any machine, with no store."""
     assert isinstance(named.value, int)
     if not op:
-        raise click.UsageError(f"{unknown(named, op)}; to make the case from the seed, add --op")
+        raise click.UsageError(f"{unknown(named, op)}; to generate the case from its seed, add --op")
     spec = find_spec(root, op)
     if spec is not None and is_position(named):
         click.echo(

@@ -233,7 +233,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
         return wanted.without_cases
     options = replace(_options(wanted, specs), cases_first=this_round is not None)
     if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
-        click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
+        click.echo("kcheck: nothing selected: no open failures in the store", err=True)
         return wanted.without_cases
     every = specs
     if wanted.shard is not None:

@@ -100,7 +100,8 @@ def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str =
     else:
         yield sentence(
             "inputs",
-            f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed gives them again",
+            f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; "
+            "the seed generates them again",
         )
     yield from _error_maps(verdict.comparisons)
     yield DetailRow("seed", (str(verdict.case.seed),))

@@ -102,7 +102,7 @@ def verified(envelope: Path, key: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, binascii.Error, RecursionError):
         raise UserError(f"{envelope} is not a signed report; `kcheck report --sign KEY` writes one") from None
     if kind != PAYLOAD_TYPE:
-        raise UserError(f"{envelope} signs {kind!r}; a report of kcheck is {PAYLOAD_TYPE}")
+        raise UserError(f"{envelope} is a signed {kind!r}, not a kcheck report ({PAYLOAD_TYPE})")
     for signature in signatures:
         try:
             public.verify(signature, encoding(kind, payload))

@@ -175,7 +175,7 @@ def _child(
             code = run(this)
         else:
             code = Exit.GOOD
-            click.echo("kcheck: no spec uses what changed", err=True)
+            click.echo("kcheck: no spec uses the changed files", err=True)
         _tell(writes, {"ran": touched, "failing": this.failing})
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED

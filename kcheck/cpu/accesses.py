@@ -202,7 +202,7 @@ def _fix(
     """The fix that suits an index out of range."""
     size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"
     if value < 0:
-        return f"guard the index, or check the subtraction in it: below -{size:,} it does not wrap around"
+        return f"guard the index, or check the subtraction in it: an index below -{size:,} does not wrap around"
     ids = list(_ids(fault, naming, is_block=is_shared))
     if is_shared and value in [i for i, _ in _ids(fault, naming, is_block=False)] and value not in dict(ids):
         return "each block has its own shared memory: index it by cuda.threadIdx, not by the position in the grid"
@@ -217,7 +217,7 @@ def _fix(
     if len(label.shape) > 1 and fault.address == label.base + size * label.strides[axis]:
         return "check the bound of every index: this is one past the last element"  # any axis may be wrong
     if offset is not None:
-        return f"compare the index itself with {bound}: it is {offset} more than the thread's number"
+        return f"compare the index with {bound}: it is the thread's number plus {offset}"
     if value == size:
         return "it is one past the end: check the bound of the loop or the comparison"
     return f"check how the index is computed: it is {value - size + 1:,} past the last element"

@@ -33,7 +33,7 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     """
     make = DEVICES.get(name)
     if make is None:
-        raise DeviceUnavailable(f"there is no device {name!r}; choose one of {', '.join(DEVICES)}")
+        raise DeviceUnavailable(f"unknown device {name!r}; use one of {', '.join(DEVICES)}")
     return make(targets)
 
 

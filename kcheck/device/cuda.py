@@ -247,7 +247,7 @@ class CudaBackend(Uninstrumented):
             return Finding(
                 "memcheck",
                 f"the kernel accessed {_MEMORY[code]} (CUDA error {code})",
-                fix="--device simulator shows the line, the block and the thread",
+                fix="run with --device cpu or --device simulator to see the line, block and thread",
                 kernel=kernel,
                 place=place,
             )

@@ -87,10 +87,12 @@ def _check(made: Geometry, launch: LaunchSpec) -> None:
                 raise LaunchFault(Finding("launch", message, place=expressions[axis].span))
     threads = made.block[0] * made.block[1] * made.block[2]
     if threads > MOST_THREADS_IN_A_BLOCK:
-        message = f"block {list(made.block)} has {threads:,} threads, CUDA allows {MOST_THREADS_IN_A_BLOCK:,}"
+        message = (
+            f"block {list(made.block)} has {threads:,} threads; CUDA allows at most {MOST_THREADS_IN_A_BLOCK:,}"
+        )
         raise LaunchFault(Finding("launch", message, place=launch.block[0].span))
     if made.shared > MOST_SHARED_BYTES and launch.shared is not None:
-        message = f"{made.shared:,} bytes of dynamic shared memory, CUDA allows at most {MOST_SHARED_BYTES:,}"
+        message = f"{made.shared:,} bytes of dynamic shared memory; CUDA allows at most {MOST_SHARED_BYTES:,}"
         raise LaunchFault(Finding("launch", message, place=launch.shared.span))
 
 

@@ -75,7 +75,7 @@ def returned_gradients(
         found[name] = array
         if (array.shape, array.dtype) != (tuple(memory.shape), memory.dtype.numpy):
             what = f"the derivative by {name} is {array.dtype} {list(array.shape)}"
-            what += f", the input is {memory.dtype} {list(memory.shape)}"
+            what += f", but the input is {memory.dtype} {list(memory.shape)}"
             fix = "return a derivative of the input's shape and dtype"
             findings.append(Finding("gradient", what, fix=fix, array=name, place=place))
     return ({}, tuple(findings)) if findings else (found, ())

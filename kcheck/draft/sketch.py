@@ -103,13 +103,12 @@ def sketch(path: Path, name: str) -> Sketch:
     try:
         tree = ast.parse(text, filename=place)
     except (SyntaxError, ValueError) as error:
-        raise UserError(
-            f"{place}:{getattr(error, 'lineno', None) or 1}: this is not Python: {getattr(error, 'msg', error)}"
-        ) from None
+        at = f"{place}:{getattr(error, 'lineno', None) or 1}"
+        raise UserError(f"{at}: this is not valid Python: {getattr(error, 'msg', error)}") from None
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     if name in read_triton(path):
         raise UserError(
-            f"{place}: {name!r} is a Triton kernel, for which kcheck drafts no spec; write one as in "
+            f"{place}: kcheck cannot draft a spec for the Triton kernel {name!r}; write one as in "
             "docs/triton.md, or run a program that launches it: kcheck exec -- python program.py"
         )
     if name not in functions:
@@ -153,7 +152,7 @@ class _Drawing:
         self._name(found, ranks, parameters)
         arguments = tuple(self._argument(found, name, ranks, signature.get(name, ("", 0))) for name in parameters)
         if arguments and not any(argument.stores for argument in arguments):
-            self.guesses.append("no array is written in the kernel's text: check which arrays are outputs")
+            self.guesses.append("no store to an array was found in the kernel: check which arrays are outputs")
         over = grid_over(found, known, values, self._size)
         block, block_from = self._block(over, known, values)
         return Sketch(
@@ -266,7 +265,9 @@ class _Drawing:
         stores = any(access.stores for access in uses)
         loads = any(access.loads for access in uses)
         if name in found.passed:
-            self.guesses.append(f"{name} is passed to a function that is not in this file: check who writes it")
+            self.guesses.append(
+                f"{name} is passed to a function that is not in this file: check whether that function writes it"
+            )
         ends = self._offsets.get(name)
         indexes = "int32" if (name in found.indexing or ends is not None) and not stores else ""
         dtype = signed[0] or integer_elements(self.function).get(name, "") or indexes

@@ -98,7 +98,7 @@ def _arguments(sketch: Sketch, text: str, domains: Mapping[str, str]) -> tuple[A
     if len(words) != len(sketch.arguments):
         names = ", ".join(argument.name for argument in sketch.arguments)
         raise UserError(
-            f"--args has {len(words)} argument{'' if len(words) == 1 else 's'}, and {sketch.name} takes "
+            f"--args has {len(words)} argument{'' if len(words) == 1 else 's'}, but {sketch.name} takes "
             f"{len(sketch.arguments)}: {names}"
         )
     sizes = set(domains) | {name for word in words for name in _names_in_shape(word)}

@@ -106,7 +106,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Cubi
     """
     sections = {name: (kind, content) for name, kind, content in _sections(cubin)}
     if f".text.{entry}" not in sections:
-        raise PtxError(f"kernel.ptx:1: the assembler left no kernel {entry}")
+        raise PtxError(f"kernel.ptx:1: the assembler's output has no kernel {entry}")
     names = list(_symbols(sections))
     shared = _size(sections, f".nv.shared.{entry}")
     values = {}

@@ -42,7 +42,7 @@ def jump_size(machine: str) -> int:
         return _JUMP_SIZES[machine]
     except KeyError:
         raise DeviceUnavailable(
-            f"the cpu device has no trampoline for {machine!r} machines, only for {' and '.join(_JUMP_SIZES)};"
+            f"the cpu device does not support {machine!r} machines, only {' and '.join(_JUMP_SIZES)};"
             " use --device simulator"
         ) from None
 

@@ -49,7 +49,7 @@ def check_signature(dispatcher: Any, args: Sequence[Any]) -> None:
         raise SignatureMismatch(
             dispatcher.py_func,
             f"compiled for {wanted}, called with {given}: argument {name}{more}",
-            f"pass {wanted}, or leave the signature out of @cuda.jit",
+            f"pass {wanted}, or remove the signature from @cuda.jit",
         )
 
 

@@ -52,16 +52,16 @@ def _pairs(name: str, actual: Any, expected: Any, rtol: float, atol: float) -> I
                 yield from _pairs(f"{name}[{key!r}]", actual[key], expected[key], rtol, atol)
     elif isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
         if len(actual) != len(expected):
-            yield f"{name} has {len(actual)} values, the reference returned {len(expected)}"
+            yield f"{name} has {len(actual)} values, but the reference returned {len(expected)}"
             return
         for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
             yield from _pairs(f"{name}[{number}]", one, other, rtol, atol)
     elif _is_numeric(actual) and _is_numeric(expected):
         yield from _arrays(name, as_host(actual), as_host(expected), rtol, atol)
     elif _is_numeric(actual) or _is_numeric(expected):
-        yield f"{name} is a {type(actual).__name__}, the reference returned a {type(expected).__name__}"
+        yield f"{name} is a {type(actual).__name__}, but the reference returned a {type(expected).__name__}"
     elif actual is not expected and actual != expected:
-        yield f"{name} is {actual!r:.60}, the reference returned {expected!r:.60}"
+        yield f"{name} is {actual!r:.60}, but the reference returned {expected!r:.60}"
 
 
 def _is_numeric(value: Any) -> bool:
@@ -70,7 +70,7 @@ def _is_numeric(value: Any) -> bool:
 
 def _arrays(name: str, actual: Array, expected: Array, rtol: float, atol: float) -> Iterator[Comparison | str]:
     if actual.shape != expected.shape:
-        yield f"{name} has shape {list(actual.shape)}, the reference returned {list(expected.shape)}"
+        yield f"{name} has shape {list(actual.shape)}, but the reference returned {list(expected.shape)}"
         return
     if _close(actual, expected, rtol, atol):
         return

@@ -128,7 +128,7 @@ def monitored(
     if not callable(on_mismatch) and on_mismatch not in (None, "raise", "log", "save"):
         raise UserError(f"on_mismatch is {on_mismatch!r}; use a function, 'raise', 'log' or 'save'")
     if on_mismatch == "save" and settings.spec is None:
-        raise UserError("on_mismatch='save' needs spec=, under which kcheck reproduce runs the case again")
+        raise UserError("on_mismatch='save' needs spec=, with which `kcheck reproduce` runs the case again")
 
     def decorate(function: Any) -> Any:
         if inspect.isclass(function):
@@ -185,7 +185,7 @@ def _site(
 
 def _no_reference(*args: Any, **kwargs: Any) -> Any:
     """The reference of a function whose spec has one."""
-    raise UserError("this function is judged by its spec")
+    raise UserError("this function is checked against the reference of its spec")
 
 
 def _wrapped(checker: EquivalenceChecker, site: MonitoredSite, function: Callable[..., Any]) -> Callable[..., Any]:

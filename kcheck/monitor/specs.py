@@ -57,7 +57,7 @@ class SpecJudge:
         if missing:
             own = ", ".join(names)
             raise UserError(
-                f"{found.span}: the monitored function has the parameters {own}, and none named {missing[0]!r}; "
+                f"{found.span}: the monitored function has the parameters {own}, but not {missing[0]!r}; "
                 "name them as the spec does"
             )
 

@@ -85,7 +85,7 @@ def check_gradients(
         place: of findings.
 
     Returns:
-        (a finding for each input with a wrong derivative, notes on what could not be judged).
+        (a finding for each input with a wrong derivative, notes on what could not be checked).
     """
     wide = {name: np.asarray(c, np.float64) for name, c in weights.items()}
     if not truth.reference.finite_inputs or not all(np.isfinite(truth.expected[name]).all() for name in wide):
@@ -101,7 +101,7 @@ def check_gradients(
             findings.append(replace(finding, place=place))
         if unknown:
             notes.append(
-                f"the gradient of {name} could not be judged everywhere: the reference has kinks or large steps"
+                f"the gradient of {name} could not be checked everywhere: the reference has kinks or large steps"
             )
     return findings, notes
 
@@ -127,7 +127,7 @@ class _Input:
         self._growth = float(np.sqrt(max(axes, default=1)))
 
     def judge(self) -> tuple[Finding | None, bool]:
-        """(a finding about a wrong element, whether some part could not be judged)."""
+        """(a finding about a wrong element, whether some part could not be checked)."""
         size = self._gradient.size
         if size == 0:
             return None, False

@@ -98,7 +98,7 @@ def _shape_preserved(invariant: Invariant, on: Judged) -> list[Finding]:
     first = next(iter(on.spec.inputs))
     shape = on.reference.shapes[first]
     return [
-        _finding(invariant, f"{name} has shape {list(array.shape)}, input {first} has {list(shape)}", name)
+        _finding(invariant, f"{name} has shape {list(array.shape)}, but input {first} has {list(shape)}", name)
         for name, array in on.outputs.items()
         if array.shape != shape
     ]

@@ -102,7 +102,7 @@ def _rules_of_launch(
     spec = dataclasses.replace(truth.spec, compute=TF32.name) if is_tf32 else truth.spec
     rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.tensor_sums, outcome.flushes)
     said = (
-        f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which is allowed for; "
+        f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which the tolerance allows; "
         "set 'compute: float32' to require float32 products",
     )
     return rule, lambda: (*said, *notes()) if is_tf32 else notes()
@@ -174,9 +174,9 @@ def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], 
             return
     names = ", ".join(found.output for found in wrong)
     fix = _ALLOW.get(
-        outcome.device, "set an absolute tolerance to allow that (fastmath=True flushes them, for one)"
+        outcome.device, "set an absolute tolerance to allow that (fastmath=True flushes them, for example)"
     )
-    yield f"{truth.spec.op}: {names} would pass if subnormal numbers may become 0: {fix}"
+    yield f"{truth.spec.op}: {names} would pass if subnormal numbers were flushed to 0: {fix}"
 
 
 def _may_be_flushed(truth: Truth, outcome: Outcome, name: str) -> bool:

@@ -307,7 +307,7 @@ def rules(
         raise ReferenceFailed(
             Finding(
                 "calibration",
-                f"`tolerance: calibrated` has no envelope of {missing[0]} for op {spec.op!r}",
+                f"`tolerance: calibrated` has no {missing[0]} entry for op {spec.op!r}",
                 fix=f"run: kcheck calibrate {spec.path}",
                 place=tolerance.span,
             )

@@ -168,10 +168,10 @@ class Vacuity:
         """A note where too few cases were seen to say; else empty."""
         if not self._cases or not self._kernels or self._cases >= LEAST_CASES:
             return ""
-        have = "1 case has" if self._cases == 1 else f"{self._cases} cases have"
+        have = "only 1 case has" if self._cases == 1 else f"only {self._cases} cases have"
         return (
-            f"whether a kernel that computes nothing would pass was not checked: {have}"
-            f" elements, and at least {LEAST_CASES} are needed"
+            f"not checked whether a kernel that computes nothing would pass: {have} elements;"
+            f" at least {LEAST_CASES} are needed"
         )
 
     def _written(self, kernel: tuple[str, ...]) -> str:

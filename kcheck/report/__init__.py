@@ -16,7 +16,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model import Event
 
 TrendPoint: TypeAlias = tuple[datetime, int, int]
-"""A stored run: when it started, how many cases passed, how many failed or could not be judged."""
+"""A stored run: when it started, how many cases passed, how many failed or could not be checked."""
 
 
 def _no_trend() -> Sequence[TrendPoint]:

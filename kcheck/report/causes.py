@@ -17,7 +17,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
 
 _RULES = (
-    *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be judged
+    *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be checked
     *("launch", "timeout", "memcheck", "guard", "mutated"),  # faults
     *("synccheck", "racecheck"),
     *("initcheck", "unwritten"),

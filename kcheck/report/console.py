@@ -220,7 +220,7 @@ class ConsoleReporter:
     def _case(self, event: CaseFinished) -> None:
         """A failing case in full."""
         self._print(Text())
-        not_judged = ("not judged",) if event.verdict.status is Status.ERROR else ()
+        not_judged = ("not checked",) if event.verdict.status is Status.ERROR else ()
         name = (plain.line(event.verdict.case.id), *not_judged)
         for number, line in enumerate(layout.wrap(name, "  ", self._settings.width - 4)):
             self._print(Text(("    " if number else "  ") + line, "bold"))

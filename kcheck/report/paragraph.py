@@ -119,7 +119,7 @@ def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
     else:
         text = f"{number} of {len(run):,}"
     if cause.simplest.verdict.status is Status.ERROR:
-        text += ", not judged"
+        text += ", not checked"
     passing = [event.verdict.case for event in seen if event.verdict.status is Status.PASSED]
     when = seen_when([event.verdict.case for event in cause.cases], passing)
     return f"{text}: {when}" if when else text

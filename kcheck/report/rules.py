@@ -47,7 +47,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "initcheck": Rule(
         "Use of uninitialized memory",
-        "A value that was never written decides a branch or an address, or is computed with and stored.\n\n"
+        "A branch, an address or a stored value depends on memory that was never written.\n\n"
         "Write the memory before it is read, for every index and every thread that reads it.",
     ),
     "unwritten": Rule(
@@ -57,7 +57,7 @@ RULES: Mapping[str, Rule] = {
         "Check that the grid covers the whole output, tails included.",
     ),
     "output": Rule(
-        "Something that is not the declared output",
+        "Wrong number, shape or dtype of outputs",
         "A function returned a different number of outputs, or an output of another shape or dtype.\n\n"
         "Return the arrays that the spec declares, with the dtype of the case.",
     ),
@@ -114,7 +114,7 @@ RULES: Mapping[str, Rule] = {
     "reference": Rule(
         "The reference cannot be used",
         "The reference raised an exception or returned something other than the declared outputs, so the "
-        "case was not judged.\n\n"
+        "case was not checked.\n\n"
         "Fix the reference.",
     ),
     "spec": Rule(
@@ -135,7 +135,7 @@ RULES: Mapping[str, Rule] = {
         "`kcheck lint` shows the numbers.",
     ),
     "f64-in-f32": Rule(
-        "Float64 arithmetic in a narrower kernel",
+        "Unintended float64 arithmetic",
         "Most GPUs compute in float64 at a small fraction of the float32 rate.\n\n"
         "Convert the constant or the operand: `np.float32(0.5)`.",
     ),

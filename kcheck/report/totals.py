@@ -77,7 +77,7 @@ class Totals:
 
     @property
     def bad(self) -> list[SpecLine]:
-        """The specs that failed or could not be judged."""
+        """The specs that failed or could not be checked."""
         return [line for line in self.lines if line.mark in ("FAIL", "ERROR")]
 
     @property

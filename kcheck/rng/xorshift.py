@@ -90,7 +90,7 @@ class Xorshift128Plus:
             raise ValueError(f"there is no integer from {low} to {high}")
         dtype = np.int64 if high < 2**63 else np.uint64
         if low < np.iinfo(dtype).min or high > MASK64:
-            raise ValueError(f"neither int64 nor uint64 holds {low} to {high}")
+            raise ValueError(f"neither int64 nor uint64 can hold all integers from {low} to {high}")
         last = high - low
         if last == 0:
             self.words(n)

@@ -123,7 +123,7 @@ class Calibrator:
         see = f"kcheck run {path} --cases {spec.count} --seed {spec.seed}"
         cases = event.passed + event.failed + event.errors
         if event.errors:
-            return f"{event.errors} of {cases} cases could not be judged", see
+            return f"{event.errors} of {cases} cases could not be checked", see
         if event.failed and not self._failing:
             return f"{event.failed} of {cases} cases failed: the kernel may be wrong", see
         if event.skipped:

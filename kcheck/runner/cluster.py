@@ -188,7 +188,7 @@ class Cluster:
             elif limit is None:
                 limit = time.monotonic() + REJOIN
             elif time.monotonic() > limit:
-                raise UserError(f"every worker of {self._address} is gone; {_START}")
+                raise UserError(f"all workers of {self._address} are gone; {_START}")
             if limit is None and (found or not wait or time.monotonic() >= until):
                 return sorted(found, key=lambda one: not isinstance(one[1], Joined))
             with contextlib.suppress(queue.Empty):
@@ -241,7 +241,9 @@ class Cluster:
                 self._client.scheduler.ncores, callback_timeout=2 * CONNECT
             )
         except (OSError, TimeoutError) as error:
-            raise UserError(f"the scheduler {self._address} is gone: {error or type(error).__name__}") from error
+            raise UserError(
+                f"lost the connection to the scheduler {self._address}: {error or type(error).__name__}"
+            ) from error
         for slot in self._slots:
             if slot.address not in threads and not slot.gone:
                 slot.gone = True

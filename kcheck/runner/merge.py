@@ -64,7 +64,8 @@ def _checked(shards: Sequence[_Named]) -> list[_Named]:
         other_run, other = _head(other_events)
         if other.of != first.of:
             raise UserError(
-                f"{name} is one of {first.of} shards, {other_name} is one of {other.of}; give those of one run"
+                f"{name} is one of {first.of} shards, but {other_name} is one of {other.of}; "
+                "pass the shards of one run"
             )
         if other.number in by_number:
             raise UserError(

@@ -39,7 +39,7 @@ class Options:
         count, seed: of the generated cases, instead of the spec's; None: the spec's.
         case_seed: run exactly the case of this seed, of every spec.
         keyword: ``-k``; empty selects everything.
-        max_failures: stop after this many cases that failed or could not be judged; None for no limit.
+        max_failures: stop after this many cases that failed or could not be checked; None for no limit.
             ``--fail-fast`` is 1.
         timeout: seconds for the launch of one case; None for no limit.
         strict: warnings about a spec as a whole (``vacuous``) are errors.

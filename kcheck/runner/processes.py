@@ -102,7 +102,7 @@ class Processes:
         self._pipes[worker].close()
         self._restarts += 1
         if self._restarts > _RESTARTS:
-            raise InternalError(f"{self._restarts} worker processes ended; the last one by {why}")
+            raise InternalError(f"{self._restarts} worker processes ended; the last one with {why}")
         self._start(worker)
         self._greet(self._pipes[worker])
         return Died(why)

@@ -25,7 +25,7 @@ AHEAD = 2
 HELD = 512 << 20
 """Bytes of results that wait for their turn from which only the spec whose turn it is goes on."""
 
-_NOT_JUDGED = "the spec as a whole was not judged: the time budget was used up"
+_NOT_JUDGED = "the checks of the spec as a whole were not run: the time budget was used up"
 
 _VERDICT = 4096  # bytes, about, of a result without arrays
 
@@ -209,7 +209,7 @@ class Remote:
         if not death.replaced:
             self._gone.add(worker)
             if len(self._gone) == len(self._tasks):
-                raise InternalError(f"every worker is gone; the last one ended: {death.why}")
+                raise InternalError(f"all workers ended; the last one: {death.why}")
         for place, task in enumerate(tasks):
             progress = self.progress[task.spec]
             if place:

@@ -144,7 +144,7 @@ def _stricter(spec: OpSpec, known: KnownFailure) -> tuple[str, ...]:
     level = known.levels.get(known.rule)
     if level is None or is_as_strict(spec.sanitize[known.rule], level):
         return ()
-    return (f"judged with --sanitize {level_word(known.rule, level)}, as when it failed",)
+    return (f"checked with --sanitize {level_word(known.rule, level)}, as when it failed",)
 
 
 def current(spec: OpSpec, known: KnownFailure) -> Case:

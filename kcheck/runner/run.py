@@ -310,7 +310,7 @@ class _Run:
         if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported:
             return False
         if planned > 1:
-            self._note(f"the first case could not be judged; {_others(planned - 1)} not run")
+            self._note(f"the first case could not be checked; {_others(planned - 1)} not run")
         return True
 
     def _note_unsupported(self, tally: _Tally) -> None:

@@ -34,7 +34,7 @@ Written by kcheck {version} from {spec}, seed {seed}.
 
 {lines}
 
-Exits with 1 while the bug is there.
+Exits with 1 as long as the bug exists.
 """
 
 import base64
@@ -49,14 +49,14 @@ import numpy as np
 {imports}from numba import cuda
 from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
-# The code under test, file by file as it stood in the project.
+# The code under test, a copy of the project's files.
 FILES = {{
 {files}
 }}
 
 
 def packed(dtype, shape, text):
-    """Elements that are too many to be read."""
+    """The elements of an array that is too large to print."""
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype).reshape(shape)
 
 
@@ -90,7 +90,7 @@ def view(name, buffer):
 
 
 def made(name):
-    """The memory of an array: its elements, and other bytes before, behind and between them."""
+    """The memory of an array: its elements, and other bytes before, after and between them."""
     dtype, shape, strides, offset, size, around, elements = ARRAYS[name]
     buffer = np.full(size, around, np.uint8)
     raw = np.ndarray((*shape, np.dtype(dtype).itemsize), np.uint8, buffer, offset, (*strides, 1))
@@ -185,7 +185,7 @@ def script(done: Reproduced, name: str) -> str:
     if spec.kernel is not None and spec.kernel.kind != "numba":
         title = KINDS[spec.kernel.kind].title
         raise UserError(
-            f"--script: {spec.kernel} is {title}, and a script launches kernels of numba.cuda; use kcheck export"
+            f"--script: {spec.kernel} is {title}; a script can launch only numba.cuda kernels; use kcheck export"
         )
     function = spec.kernel or spec.launcher
     if spec.launch is None:
@@ -221,7 +221,7 @@ def _lines(name: str, switched_on: Sequence[str]) -> str:
     """How to run a file of that name, as a docstring has it."""
     plain = f"python {shlex.quote(name)}"
     cpu = f"kcheck exec{''.join(f' --sanitize {rule}' for rule in switched_on)} -- {plain}"
-    lines = f"  {plain:<{len(cpu)}}    where there is a CUDA GPU\n  {cpu}    where there is none"
+    lines = f"  {plain:<{len(cpu)}}    with a CUDA GPU\n  {cpu}    without one"
     return lines.replace("\\", "/").replace('"""', "'")
 
 

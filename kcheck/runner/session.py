@@ -106,7 +106,7 @@ class CaseProcess:
                 died = self._ending()
                 self._life += 1
                 if self._life > _RESTARTS:
-                    raise RuntimeError(f"{self._life} worker processes ended; the last one by {died}") from None
+                    raise RuntimeError(f"{self._life} worker processes ended; the last one with {died}") from None
                 self._start()
                 return Reply(self.name, life, tuple(answer[1:] for answer in answers), died)
         return Reply(self.name, life, tuple(answer[1:] for answer in answers))

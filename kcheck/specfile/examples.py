@@ -84,7 +84,7 @@ class _Example:
                 self.whole = False
             elif isinstance(dim.domain, Expression):
                 what = f"dim {entry.key!r} is derived from others"
-                self.reader.fault(entry.span, what, "leave it out")
+                self.reader.fault(entry.span, what, "remove it")
             elif isinstance(dim.domain, Choices) and size not in dim.domain.values:
                 known = ", ".join(str(value) for value in dim.domain.values[:20])
                 self.reader.fault(
@@ -171,7 +171,7 @@ class _Example:
             node = declared[entry.key].value
             if self.reader.get(node, "expr") is not None:
                 what = f"param {entry.key!r} is derived from others"
-                self.reader.fault(entry.span, what, "leave it out")
+                self.reader.fault(entry.span, what, "remove it")
                 continue
             dtype = self.reader.text(self.reader.get(node, "dtype"))
             value = param_value(self.reader, entry.value, entry.key, dtype)

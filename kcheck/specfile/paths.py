@@ -19,7 +19,7 @@ ASCII_NAMES = f"Python reads and writes file names as {sys.getfilesystemencoding
 UTF_8 = "set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8"
 """The reason and the fix where Python reads and writes file names as ASCII."""
 
-NO_PROJECT = "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git"
+NO_PROJECT = "no project found: neither this folder nor a parent folder has kcheck.yaml, pyproject.toml or .git"
 """What every command says outside a project; a fix follows."""
 
 
@@ -106,7 +106,7 @@ def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
         real = target.resolve()
         if not Path(os.path.normpath(target)).is_relative_to(root) or not real.is_relative_to(root.resolve()):
             raise PathRefused(
-                f"the path {shorten(path)!r} leaves the project root", "move the file into the project"
+                f"the path {shorten(path)!r} is outside the project root", "move the file into the project"
             )
         return target, True if real.is_dir() else False if real.is_file() else None
     except UnicodeEncodeError:

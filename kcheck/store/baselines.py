@@ -181,7 +181,7 @@ class _BaselineReader:
         parts = self.mapping(top, "the file")
         version = self.part(parts, "baseline", "the file")
         if version != VERSION:
-            raise self.wrong("'baseline'", f"is {version!r}, and this kcheck reads {VERSION}")
+            raise self.wrong("'baseline'", f"is {version!r}, but this kcheck supports {VERSION}")
         versions = self.mapping(self.part(parts, "versions", "the file"), "'versions'")
         paths = self.part(parts, "paths", "the file")
         if not isinstance(paths, list):

@@ -101,7 +101,7 @@ def loads(text: str, kind: type[_T]) -> _T:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DocumentRefused(f"{type(error).__name__}: {error}") from error
     if not isinstance(value, kind):
-        raise DocumentRefused(f"{type(value).__name__} where {kind.__name__} is expected")
+        raise DocumentRefused(f"expected {kind.__name__}, found {type(value).__name__}")
     return value
 
 

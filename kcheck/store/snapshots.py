@@ -127,7 +127,7 @@ def decompress(content: bytes, size: int) -> bytes:
     except zlib.error as error:
         raise DocumentRefused(str(error)) from error
     if len(whole) != size:
-        raise DocumentRefused(f"{len(whole)} bytes where {size} are expected")
+        raise DocumentRefused(f"{len(whole)} bytes instead of {size}")
     return whole
 
 
@@ -173,5 +173,5 @@ _ROLES = ("input", "output")
 
 def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DocumentRefused(f"{value!r} where a whole number is expected")
+        raise DocumentRefused(f"expected a whole number, found {value!r}")
     return value

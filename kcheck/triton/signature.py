@@ -76,7 +76,7 @@ def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: in
     """
     if len(parts) > len(slots) or any(len(part) != size for part, (_, size) in zip(parts, slots, strict=False)):
         raise TypeError(
-            f"the compiled kernel has parameters of {[size for _, size in slots]} bytes, and the launch passes "
+            f"the compiled kernel has parameters of {[size for _, size in slots]} bytes, but the launch passes "
             f"{[len(part) for part in parts]}"
         )
     content = bytearray(total)

@@ -61,7 +61,7 @@ def test_validate_takes_a_tuple_of_outputs_in_the_order_of_the_reference() -> No
     wrong = kcheck.validate("both", {"x": x}, (x * 2, x.sum() * 2), lambda x: [2 * x, x.sum()])
     assert [(c.output, c.passed) for c in wrong.comparisons] == [("output_0", True), ("output_1", False)]
     short = kcheck.validate("both", {"x": x}, (x * 2, x[:3]), lambda x: (2 * x, x))
-    assert short.findings[0].message == "the output output_1 has shape [3], the reference returned [7]"
+    assert short.findings[0].message == "the output output_1 has shape [3], but the reference returned [7]"
     lost = kcheck.validate("both", {"x": x}, (x, x), lambda x: (x, x, x))
     assert lost.findings[0].message == "the reference returned 3 values for 2 outputs"
 
@@ -83,8 +83,8 @@ def test_an_output_with_flushed_subnormals_passes_if_it_is_said_and_otherwise_a_
     told = kcheck.validate(*given)
     assert told.rule == "mismatch"
     assert told.notes == (
-        "exp: output would pass if subnormal numbers may become 0: if JAX or TensorFlow computed it on a CPU, "
-        "pass their array itself, or flushes_subnormals=True",
+        "exp: output would pass if subnormal numbers were flushed to 0: if JAX or TensorFlow computed it on a CPU"
+        ", pass their array itself, or flushes_subnormals=True",
     )
     kcheck.assert_close(given[2], reference=exponential, inputs={"x": x}, flushes_subnormals=True)
     with pytest.raises(AssertionError) as refused:
@@ -231,8 +231,10 @@ def test_an_output_of_another_shape_than_the_references_is_a_failure_of_the_outp
     x = np.ones((5, 7), np.float32)
     verdict = kcheck.validate("double", {"x": x}, (x + x)[:4], lambda x: x + x)
     assert (verdict.status, verdict.rule) == ("failed", "output")
-    assert verdict.findings[0].message == "the output output has shape [4, 7], the reference returned [5, 7]"
-    with pytest.raises(AssertionError, match=r"the output actual has shape \[\], the reference returned \[7\]"):
+    assert verdict.findings[0].message == "the output output has shape [4, 7], but the reference returned [5, 7]"
+    with pytest.raises(
+        AssertionError, match=r"the output actual has shape \[\], but the reference returned \[7\]"
+    ):
         kcheck.assert_close(x.sum(), reference=lambda x: x.sum(axis=0), inputs={"x": x})
 
 

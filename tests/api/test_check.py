@@ -119,9 +119,9 @@ def test_levels_of_sanitizers_apply(kernels) -> None:
 
 
 def test_unknown_words_are_refused(kernels) -> None:
-    with pytest.raises(kcheck.UserError, match="there is no sanitizer 'racechek'; did you mean 'racecheck'"):
+    with pytest.raises(kcheck.UserError, match="unknown sanitizer 'racechek'; did you mean 'racecheck'"):
         kcheck.check(spec_of(kernels["good"]), sanitize="racechek")
-    with pytest.raises(kcheck.DeviceUnavailable, match="there is no device 'tpu'"):
+    with pytest.raises(kcheck.DeviceUnavailable, match="unknown device 'tpu'"):
         kcheck.check(spec_of(kernels["good"]), device="tpu")
 
 

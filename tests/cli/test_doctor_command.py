@@ -41,7 +41,7 @@ def test_a_good_installation_has_no_problems(inside: Path, capsys: pytest.Captur
     found = rows(said)
     assert found["numba-cuda"] == ("ok", metadata.version("numba-cuda"))
     assert found["cpu"] == ("ok", "available")
-    assert found["chosen"][1].startswith(("cpu: there is no GPU", "gpu: a CUDA driver answers"))
+    assert found["chosen"][1].startswith(("cpu: there is no GPU", "gpu: a CUDA driver is available"))
     assert found["specs"] == ("ok", "5 in specs")
     assert "0 B" in found["cache"][1]
     assert max(map(len, said.splitlines())) <= 80
@@ -112,7 +112,7 @@ def test_a_device_that_cannot_run_is_an_error(
     assert main(["doctor"]) == 2
     assert rows(capsys.readouterr().out)["chosen"] == (
         "error",
-        "gpu: as the settings say → set device: auto, or see `kcheck config`",
+        "gpu: from the settings → set device: auto, or see `kcheck config`",
     )
 
 

@@ -22,7 +22,7 @@ def test_a_report_that_does_not_fit_is_lost_and_the_verdicts_stay(kcheck: Kcheck
     assert "1 spec passed" in done.stdout
     assert done.stderr.splitlines()[-1] == (
         "kcheck: error: -o /dev/full: cannot be written: the disk is full; free some space, or choose another "
-        "disk. The report is lost"
+        "disk. The report was not written"
     )
 
 

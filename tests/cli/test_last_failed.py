@@ -25,7 +25,7 @@ def test_lf_runs_the_open_failures_and_nothing_else(stored: Kcheck) -> None:
 
 def test_lf_without_an_open_failure_selects_nothing(stored: Kcheck, project: Path) -> None:
     """Exit code 5 and a message, before the first run and after the fix."""
-    nothing = "kcheck: nothing selected: no failure is open in the store\n"
+    nothing = "kcheck: nothing selected: no open failures in the store\n"
     done = stored(*BOTH, "--lf")
     assert (done.returncode, done.stderr) == (5, nothing)
     assert stored(*BAD).returncode == 1

@@ -51,7 +51,7 @@ def test_commands_of_the_store_name_what_is_missing_in_the_same_words(
         main(arguments)
         said = capsys.readouterr()
         words = " ".join((said.out + said.err).split())
-        assert "no project here: neither this folder nor one above it has" in words
+        assert "no project found: neither this folder nor a parent folder has" in words
 
 
 EMPTY = [["run"], ["validate"], ["lint"], ["baseline", "save", "b"]]
@@ -65,7 +65,9 @@ def test_every_command_says_the_same_in_an_empty_folder(
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git" in said
+    assert (
+        "no project found: neither this folder nor a parent folder has kcheck.yaml, pyproject.toml or .git" in said
+    )
     assert "run `kcheck init`, or name the specs: kcheck " in said
     (tmp_path / "kcheck.yaml").touch()
     assert main(arguments) == 2

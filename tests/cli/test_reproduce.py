@@ -61,7 +61,7 @@ def test_a_failure_has_the_same_bits_until_it_is_fixed(stored: Kcheck, project: 
     ("before", "after", "says"),
     [
         ("N: [1, 2, 5]", "N: [1, 2]", "dim N = 5 is no longer one of [1, 2]"),
-        ("op: bad", "op: better", "no spec has the op 'bad' now"),
+        ("op: bad", "op: better", "no spec declares the op 'bad' any longer"),
         (
             "inputs: {x: [N]}",
             "inputs: {x: {shape: [N], dtype: float64}}",
@@ -107,7 +107,7 @@ def test_a_seed_is_enough_on_another_machine(stored: Kcheck, tmp_path: Path) -> 
     assert "note: with --op, 3 is a seed; without it, number 3 of `kcheck failures`\n" in done.stderr
     done = clone("reproduce", seed, "--no-store")
     assert done.returncode == 2
-    assert "to make the case from the seed, add --op" in done.stderr
+    assert "to generate the case from its seed, add --op" in done.stderr
 
 
 def test_the_seed_of_an_example_is_the_example(stored: Kcheck, project: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_prompt_has_everything_at_hand(stored: Kcheck) -> None:
     [
         ((), "give a case: a number or an id from `kcheck failures`, a seed, or --last"),
         (("12", "--seed", "12"), "give one of CASE, --seed and --last"),
-        (("12",), "and no case with the seed 12 is stored; to make the case from the seed, add --op"),
+        (("12",), "and no case with the seed 12 is stored; to generate the case from its seed, add --op"),
         (("12", "--op", "bda"), "no spec has the op 'bda'; the ops are bad, good"),
         (("no.kcase",), "no.kcase: cannot be read: No such file or directory"),
         (("bad.kcase",), "bad.kcase: this is not a case that kcheck exported"),
@@ -223,7 +223,7 @@ def test_script_needs_the_file_of_the_kernel_alone(stored: Kcheck, project: Path
     assert done.returncode == 1
     text = (project / "bug.py").read_text()
     compile(text, "bug.py", "exec")
-    ways = f"  {'python bug.py':<28}    where there is a CUDA GPU\n  kcheck exec -- python bug.py    where there"
+    ways = f"  {'python bug.py':<28}    with a CUDA GPU\n  kcheck exec -- python bug.py    without one"
     assert ways in text
     imports = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
     assert imports - set(sys.stdlib_module_names) == {"numpy", "numba"}
@@ -256,4 +256,4 @@ def test_what_is_to_be_typed_next_can_be_pasted(stored: Kcheck, project: Path) -
     done = stored("reproduce", seed, "--script", "a bug.py")
     told = "wrote a bug.py: run it with python 'a bug.py', or without a GPU: kcheck exec -- python 'a bug.py'\n"
     assert done.stdout.endswith(told)
-    assert "  kcheck exec -- python 'a bug.py'    where there is none\n" in (project / "a bug.py").read_text()
+    assert "  kcheck exec -- python 'a bug.py'    without one\n" in (project / "a bug.py").read_text()

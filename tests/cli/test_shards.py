@@ -212,7 +212,7 @@ def test_open_failures_are_shared_out_too(project: Kcheck) -> None:
     ("change", "words"),
     [
         ("twice", "are both shard 1/2; give each shard once"),
-        ("other count", "is one of 3; give those of one run"),
+        ("other count", "is one of 3; pass the shards of one run"),
         ("other seed", "has different cases or files than in part1.json; run every shard on the same commit"),
         ("other file", "has different cases or files than in part1.json; run every shard on the same commit"),
         ("other specs", "right.yaml is only in one of them; run every shard with the same specs"),

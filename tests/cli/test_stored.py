@@ -43,7 +43,7 @@ def test_a_failure_from_run_to_fixed(stored: Kcheck, project: Path) -> None:
     kernels = project / "kernels/k.py"
     kernels.write_text(kernels.read_text().replace("x[i] * 3", "x[i] * 2"))
     assert stored(*BAD).returncode == 0
-    assert stored("failures").stdout == "no failure is open\n"
+    assert stored("failures").stdout == "no open failures\n"
     assert stored("failures", "-a").stdout.count(" fixed ") == 3
 
 
@@ -123,7 +123,7 @@ def test_outside_of_a_project(stored: Kcheck, tmp_path: Path) -> None:
     stored.folder = tmp_path
     done = stored("runs")
     assert done.returncode == 2
-    assert "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git" in (
+    assert "no project found: neither this folder nor a parent folder has kcheck.yaml, pyproject.toml or .git" in (
         done.stderr
     )
     assert "create an empty kcheck.yaml in its root" in done.stderr
@@ -133,8 +133,8 @@ def test_since_selects(stored: Kcheck) -> None:
     """--since takes days and moments; --rule and --op narrow further."""
     stored(*BAD)
     assert len(seeds(stored("failures", "--since", "1d", "--rule", "mismatch", "--op", "bad").stdout)) == 2
-    assert stored("failures", "--since", "2999-01-01").stdout == "no stored failure matches\n"
-    assert stored("failures", "--op", "good").stdout == "no stored failure matches\n"
+    assert stored("failures", "--since", "2999-01-01").stdout == "no stored failures match\n"
+    assert stored("failures", "--op", "good").stdout == "no stored failures match\n"
 
 
 def test_inputs_that_were_not_kept_say_why(stored: Kcheck, project: Path) -> None:
@@ -143,6 +143,6 @@ def test_inputs_that_were_not_kept_say_why(stored: Kcheck, project: Path) -> Non
     spec.write_text(spec.read_text().replace("N: [1, 2, 5]", "N: 1..8").replace("count: 2", "count: 22"))
     stored(*BAD)
     told = [" ".join(stored("show", seed).stdout.split()) for seed in seeds(stored("failures", "-a").stdout)[:2]]
-    why = "a run stores those of 20 new failures per spec; the seed gives them again"
+    why = "a run stores those of 20 new failures per spec; the seed generates them again"
     assert len(told) == 2
     assert all(f"inputs not stored: {why}" in each for each in told)

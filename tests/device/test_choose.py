@@ -54,7 +54,7 @@ def test_auto_is_the_cpu_where_no_driver_answers():
 
 def test_an_unknown_device_lists_the_known_ones():
     """The message names every device."""
-    with pytest.raises(DeviceUnavailable, match=r"'tpu'; choose one of auto, gpu, cpu, simulator"):
+    with pytest.raises(DeviceUnavailable, match=r"'tpu'; use one of auto, gpu, cpu, simulator"):
         choose("tpu")
     assert list(DEVICES) == ["auto", "gpu", "cpu", "simulator"]
 

@@ -41,7 +41,7 @@ def test_an_explicit_signature_of_another_dtype_is_one_error(project) -> None:
     (finding,) = case["findings"]
     assert finding["rule"] == "launch"
     assert finding["message"].startswith("op is compiled for float64[:], called with float32[:]: argument x")
-    assert "leave the signature out of @cuda.jit" in finding["fix"]
+    assert "remove the signature from @cuda.jit" in finding["fix"]
     assert project.line("op", finding).startswith("@cuda.jit(")
 
 

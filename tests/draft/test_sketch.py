@@ -376,7 +376,7 @@ def test_a_kernel_in_cuda_cpp_gets_no_draft(tmp_path: Path) -> None:
 def test_a_file_that_is_not_python_names_the_line_once(tmp_path: Path) -> None:
     """As Python words it, without its own name of the place."""
     (tmp_path / "k.py").write_text("x = 1\ndef k(:\n")
-    with pytest.raises(UserError, match=r"k\.py:2: this is not Python: invalid syntax$"):
+    with pytest.raises(UserError, match=r"k\.py:2: this is not valid Python: invalid syntax$"):
         sketch(tmp_path / "k.py", "k")
 
 

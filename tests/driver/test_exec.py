@@ -34,7 +34,7 @@ print(np.array_equal(y.copy_to_host(), 2 * x))
 """
 
 
-NO_RACES = "kcheck: did not check for races; add --sanitize racecheck\n"
+NO_RACES = "kcheck: races were not checked; add --sanitize racecheck\n"
 
 
 def run(folder: Path, program: str, *options: str, words: tuple[str, ...] = (), **variables: str):

@@ -116,13 +116,14 @@ ROWS = {
     ),
     "an_option_that_kcheck_sets": (
         f"{CU}\ncompile: {{options: [-arch=sm_90]}}",
-        "the option '-arch=sm_90' is not for a spec: kcheck compiles for the device and for `artifact: targets`",
+        "the option '-arch=sm_90' is not allowed in a spec: kcheck compiles for the device and "
+        "for `artifact: targets`",
         "remove it",
     ),
     "an_option_that_nvrtc_does_not_have": (
         f"{CU}\ncompile: {{options: [--use_fast_mth]}}",
         "NVRTC has no option '--use_fast_mth', which compile: {options: ...} passes to it",
-        "correct it: the options are those of NVRTC, not of nvcc",
+        "use an option of NVRTC; it does not have all options of nvcc",
     ),
     "a_folder_that_is_not_there": (
         f"{CU}\ncompile: {{include: [includes]}}",

@@ -122,7 +122,7 @@ def test_a_failure_is_judged_at_the_levels_of_its_run(tmp_path: Path) -> None:
     known = KnownFailure(case, stored.rule, levels=stored.levels)
     again = reproduce(spec, known, device, timeout=None)
     assert again.result is ReplayResult.FAILS
-    assert again.notes == ("judged with --sanitize racecheck=error, as when it failed",)
+    assert again.notes == ("checked with --sanitize racecheck=error, as when it failed",)
     minimizer = Minimizer(as_judged(spec, known), known, device, timeout=None, tell=lambda *told: None)
     minimizer.search("dims")
     assert minimizer.end().case.dims == {"N": 8}

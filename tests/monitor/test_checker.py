@@ -121,10 +121,10 @@ def test_a_function_in_place_is_compared_with_its_inputs_as_they_were(
 @pytest.mark.parametrize(
     ("returned", "expected", "sentence"),
     [
-        (np.ones(3), np.ones((3, 1)), "result has shape [3], the reference returned [3, 1]"),
-        ((np.ones(1), 2), (np.ones(1),), "result has 2 values, the reference returned 1"),
+        (np.ones(3), np.ones((3, 1)), "result has shape [3], but the reference returned [3, 1]"),
+        ((np.ones(1), 2), (np.ones(1),), "result has 2 values, but the reference returned 1"),
         ({"y": 1.0}, {"z": 1.0}, "result['z'] is missing"),
-        (np.ones(1), "none", "result is a ndarray, the reference returned a str"),
+        (np.ones(1), "none", "result is a ndarray, but the reference returned a str"),
     ],
 )
 def test_results_of_another_structure_differ(returned: Any, expected: Any, sentence: str) -> None:

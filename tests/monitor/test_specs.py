@@ -151,5 +151,5 @@ def test_a_call_that_is_not_a_case_of_the_spec_is_an_error_that_is_counted(
 
 
 def test_a_function_needs_parameters_with_the_names_of_the_spec(project: Path) -> None:
-    with pytest.raises(UserError, match="has the parameters a, by, and none named 'x'"):
+    with pytest.raises(UserError, match="has the parameters a, by, but not 'x'"):
         EquivalenceChecker().equivalent(None, spec=project / "specs/shift.yaml")(lambda a, by: a)

@@ -146,5 +146,5 @@ def test_a_planted_bug_is_found_where_it_is(group: tuple[Twin, ...]) -> None:
     missed = {name: seen["rules"] for name, seen in answer.items() if not seen["caught"]}
     wrong = {name: seen["wrong"] for name, seen in answer.items() if seen["wrong"]}
     assert not missed, "not caught as expected; by name, what was found instead"
-    assert not wrong, "could not be judged, or failed although the manifest calls it harmless there"
+    assert not wrong, "could not be checked, or failed although the manifest calls it harmless there"
     assert {name: seen["lines"] for name, seen in answer.items() if seen["lines"] > 15} == {}

@@ -113,7 +113,7 @@ def test_an_invariant_that_the_reference_breaks_is_the_specs_fault(
 def test_shape_preserved_compares_with_the_first_input(bench: Bench) -> None:
     """An output whose shape is not that of the first input breaks it."""
     found = findings(bench, invariant("shape_preserved"), [1.0, 2.0], x=[1.0, 2.0, 3.0])
-    assert found.findings[0].message == "shape_preserved: y has shape [2], input x has [3]"
+    assert found.findings[0].message == "shape_preserved: y has shape [2], but input x has [3]"
 
 
 def test_infinity_where_the_output_dtype_overflows_is_finite_enough(bench: Bench) -> None:

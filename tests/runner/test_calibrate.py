@@ -93,7 +93,7 @@ def test_a_case_that_cannot_be_judged_is_no_verdict_on_the_kernel(project):
     made = measured_spec(project.spec(SPEC, KERNEL, "def third(x):\n    return x[:0]\n"), 20, None)
     calibrator = Calibrator([made])
     (found,) = [m for event in run([made], Options(), choose("simulator")) if (m := calibrator.handle(event))]
-    assert "1 of 1 cases could not be judged" in found.refusal
+    assert "1 of 1 cases could not be checked" in found.refusal
     assert not found.failed
 
 

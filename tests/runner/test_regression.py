@@ -185,7 +185,7 @@ def test_a_baseline_is_read_as_it_was_saved(tmp_path_factory: pytest.TempPathFac
     [
         ("{", "1:2: this is not JSON"),
         ("[]", "the file must be a mapping"),
-        ('{"baseline": 2}', "is 2, and this kcheck reads 1"),
+        ('{"baseline": 2}', "is 2, but this kcheck supports 1"),
         ('{"baseline": 1, "versions": {}, "paths": []}', "lacks 'ops'"),
         ('{"baseline": 1, "versions": {}, "paths": [], "ops": {"k": {}}}', "op 'k' lacks 'cases'"),
     ],

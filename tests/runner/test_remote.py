@@ -220,7 +220,7 @@ def test_workers_that_are_not_replaced_leave_their_cases_to_the_others(specs):
     alone = [timeless(event) for event in run(specs, Options(), HOST)]
     found, _ = remote(specs, Options(), 3, deadly={(0, 5): 1, (1, 7): 1}, replaced=False)
     assert [timeless(event) for event in found] == alone
-    with pytest.raises(InternalError, match="every worker is gone"):
+    with pytest.raises(InternalError, match="all workers ended"):
         remote(specs, Options(), 1, deadly={(0, 5): 1}, replaced=False)
 
 

@@ -335,4 +335,4 @@ def test_a_spec_that_cannot_be_judged_stops_at_its_first_case(project):
     assert case.verdict.status is Status.ERROR
     (end,) = [event for event in found if isinstance(event, SpecFinished)]
     assert (end.errors, end.skipped) == (1, 6)
-    assert end.notes == ("the first case could not be judged; 6 other cases were not run",)
+    assert end.notes == ("the first case could not be checked; 6 other cases were not run",)

@@ -134,7 +134,7 @@ def test_the_file_shows_the_bug_until_it_is_fixed(tmp_path: Path, row: Row) -> N
     assert row.says in shown.stdout or row.says in text, shown.stdout + shown.stderr
     assert shown.returncode == 1, shown.stdout + shown.stderr
     # No advice of Numba's against a small grid.
-    assert shown.stderr == "kcheck: did not check for races; add --sanitize racecheck\n"
+    assert shown.stderr == "kcheck: races were not checked; add --sanitize racecheck\n"
     assert row.bug[1] in text
     if row.name == "layouts, scalars, strides":
         return  # whose reference is not what its clean twin computes: the difference is what is looked at

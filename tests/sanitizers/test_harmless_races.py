@@ -111,6 +111,6 @@ def test_a_failure_of_the_command_line_is_not_fixed_without_it(tmp_path: Path) -
     assert kcheck("run", "--device", "cpu")[0] == 0
     code, text = kcheck("reproduce", "last")
     assert (code, text.splitlines()[1][:11]) == (1, "STILL FAILS")
-    assert "judged with --sanitize racecheck=error, as when it failed" in " ".join(text.split())
+    assert "checked with --sanitize racecheck=error, as when it failed" in " ".join(text.split())
     code, text = kcheck("minimize", "last", "--max-iters", "10")
     assert (code, "racecheck" in text) == (0, True)

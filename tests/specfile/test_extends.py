@@ -133,7 +133,7 @@ def test_faults_of_the_other_file(old: str, new: str, faults: list[str], base: s
     ("own", "fault"),
     [
         ("extends: specs/bas.yaml", "there is no file 'specs/bas.yaml' in the project; did you mean 'base.yaml'?"),
-        ("extends: ../b.yaml", "the path '../b.yaml' leaves the project root; move the file into the project"),
+        ("extends: ../b.yaml", "the path '../b.yaml' is outside the project root; move the file into the project"),
         ("extends: specs", "'specs' is a folder; name a .yaml file"),
         ("extends: kernels/other.py", "'kernels/other.py' is not a spec; name a .yaml file"),
     ],

@@ -35,7 +35,7 @@ import pytest
         ('kcheck: 1\n', '', ["1:1: missing key 'kcheck'; start with 'kcheck: 1'"]),
         ('kernels/softmax', 'kernels/sofmax', ["3:9: kernel: there is no file 'kernels/sofmax.py' in the project; did you mean 'softmax.py'?"]),
         ('py:softmax\nref', 'py:sofmax\nref', ["3:9: kernel: 'kernels/softmax.py' does not define 'sofmax'; did you mean 'softmax'?"]),
-        ('kernels/softmax', '../softmax', ["3:9: kernel: the path '../softmax.py' leaves the project root; move the file into the project"]),
+        ('kernels/softmax', '../softmax', ["3:9: kernel: the path '../softmax.py' is outside the project root; move the file into the project"]),
         ('kernels/softmax.py:softmax', 'kernels/softmax.py', ["3:9: 'kernel' must be a kernel in a file, such as kernels/softmax.py:softmax or kernels/softmax.cu:softmax, not 'kernels/softmax.py'; write kernels/softmax.py:name"]),
         ('x: [M, N]', 'x: {shape: [M, N], values: normall}', ["6:37: unknown distribution 'normall'; did you mean 'normal'?"]),
         ('x: [M, N]', 'x: {shape: [M, N], values: {normal: 3}}', ["6:46: 'normal' must be a list of two numbers [mean, std], not 3"]),

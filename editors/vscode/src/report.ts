@@ -132,7 +132,7 @@ export function messages(spec: RunSpec, done: FinishedCase): Message[] {
   const wrong = done.comparisons.filter((comparison) => !comparison.passed).map((comparison) => ofComparison(comparison, home));
   const all = [...found, ...wrong];
   if (all.length === 0 && done.status !== "passed") {
-    return [{text: done.notes.join("\n") || "the case could not be judged", place: home}];
+    return [{text: done.notes.join("\n") || "the case could not be checked", place: home}];
   }
   return all;
 }

@@ -327,7 +327,7 @@ class Client:
             return ReproduceResult(self._run(record.result.op_name, record.spec, case, record.run), inputs)
         done = api.reproduce(api.Spec._of(record.spec, None), seed, timeout=self.timeout_ms / 1000)
         if done.verdict is None:
-            raise ClientError(f"the case {seed} is gone: {'; '.join(done.changed)}")
+            raise ClientError(f"the case {seed} no longer exists: {'; '.join(done.changed)}")
         layout = _layout(done.verdict.case.layouts)
         result = result_of(done.verdict, record.result.op_name, seed, done.inputs, layout)
         return ReproduceResult(result, dict(done.inputs))
@@ -345,7 +345,7 @@ class Client:
                 unknown.
         """
         if strategy is not None and strategy not in STRATEGIES:
-            raise ClientError(f"there is no strategy {strategy!r}; use {' or '.join(STRATEGIES)}")
+            raise ClientError(f"unknown strategy {strategy!r}; use {' or '.join(STRATEGIES)}")
         record = self._record(seed)
         if record.spec is None or (record.run is None and not _runs_itself(record.spec)):
             what = f"nothing runs the op of {seed}: only its output was passed"

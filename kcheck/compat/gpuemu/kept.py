@@ -19,7 +19,7 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def write_baseline(tag: str) -> Path:
     """Write the largest errors and the counts of every op; raises ClientError as ``Client.set_baseline``."""
     if not _TAG.fullmatch(tag):
-        raise ClientError(f"{tag!r} is not a tag; use letters, digits, '.', '_' and '-'")
+        raise ClientError(f"{tag!r} is not a valid tag; use letters, digits, '.', '_' and '-'")
     ops: dict[str, dict[str, Any]] = {}
     for record in HISTORY.records.values():
         result = record.result
@@ -28,7 +28,7 @@ def write_baseline(tag: str) -> Path:
         for name in ("max_diff", "max_rel_diff"):
             held[name] = max(held[name], getattr(result, name))
     if not ops:
-        raise ClientError("there are no results to keep as a baseline; validate or fuzz an op first")
+        raise ClientError("there are no results to save as a baseline; validate or fuzz an op first")
     file = (nearest_root(Path()) or Path()) / "baselines" / "gpuemu" / f"{tag}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"tag": tag, "ops": ops}, indent=1, sort_keys=True) + "\n")

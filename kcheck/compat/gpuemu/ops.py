@@ -243,7 +243,7 @@ def _restricted(
             left = tuple(choice for choice in each.choices if choice in dtypes)
             if not left:
                 raise ClientError(
-                    f"{name} has none of the dtypes {', '.join(dtypes)}; it has {', '.join(each.choices)}"
+                    f"{name} does not support {', '.join(dtypes)}; its dtypes are {', '.join(each.choices)}"
                 )
             kept[variable] = TypeVariable(variable, left, each.span)
         model = replace(model, dtypes=kept)

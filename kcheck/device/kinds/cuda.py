@@ -171,7 +171,9 @@ def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exceptio
     option = _NO_OPTION.search(failed.log)
     if option is not None:
         told = f"NVRTC has no option {option[1]!r}, which compile: {{options: ...}} passes to it"
-        return SpecError([Fault(kernel.span, told, "correct it: the options are those of NVRTC, not of nvcc")])
+        return SpecError(
+            [Fault(kernel.span, told, "use an option of NVRTC; it does not have all options of nvcc")]
+        )
     for message in failed.messages[:_MOST_ERRORS]:
         missing = _NO_FILE.search(message.text)
         if missing is not None:

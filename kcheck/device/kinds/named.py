@@ -148,10 +148,10 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         dtype = np.dtype(value.dtype).name
         wrong = difference(dtype, True, parameter)
         if wrong is not None:
-            raise KernelError(_caller(), f"{who} is given a {dtype} array: {wrong}")
+            raise KernelError(_caller(), f"{who}, got a {dtype} array: {wrong}")
         return address(value)
     if isinstance(value, np.ndarray):
-        raise KernelError(_caller(), f"{who} is given an array in host memory", "copy it with cuda.to_device()")
+        raise KernelError(_caller(), f"{who}, got an array in host memory", "copy it with cuda.to_device()")
     if type(value) in _NUMBERS:
         made = _number(value, parameter)
         if made is not None:
@@ -160,8 +160,8 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         wrong = difference(value.dtype.name, False, parameter)
         if wrong is None:
             return value
-        raise KernelError(_caller(), f"{who} is given a {value.dtype.name}: {wrong}")
-    raise KernelError(_caller(), f"{who} is given {value!r}, which does not fit it")
+        raise KernelError(_caller(), f"{who}, got a {value.dtype.name}: {wrong}")
+    raise KernelError(_caller(), f"{who}, got {value!r}, which does not fit")
 
 
 def _number(value: bool | int | float, parameter: Parameter) -> Any:
@@ -185,7 +185,9 @@ def _index3(value: Any, what: str, most: Index3) -> Index3:
     except (TypeError, ValueError):
         x = y = z = -1
     if len(sizes) > 3 or any(not 0 <= size <= limit for size, limit in zip((x, y, z), most, strict=True)):
-        raise KernelError(_caller(), f"the {what} {value!r} is not 1 to 3 sizes that CUDA allows")
+        raise KernelError(
+            _caller(), f"the {what} {value!r} is not valid: CUDA allows 1 to 3 sizes, at most {list(most)}"
+        )
     return (x, y, z)
 
 

@@ -164,16 +164,16 @@ def _check(arg: TextureArg, owner: Allocation) -> None:
     name, dtype = "surface" if arg.is_surface else "texture", owner.dtype.name
     if dtype not in _FORMATS:
         fix = f"use one of {', '.join(sorted(_FORMATS))}"
-        raise SpecError([Fault(arg.span, f"a {name} has no elements of {dtype}, which {arg.array!r} has", fix)])
+        raise SpecError([Fault(arg.span, f"a {name} does not support {dtype}, the dtype of {arg.array!r}", fix)])
     is_narrow = dtype in ("int8", "uint8", "int16", "uint16")
     if arg.as_float and not is_narrow:
-        what = f"read: normalized is for integers of 8 and 16 bits, and {arg.array!r} is {dtype}"
+        what = f"read: normalized is for integers of 8 and 16 bits, but {arg.array!r} is {dtype}"
         raise SpecError([Fault(arg.span, what, "remove 'read'")])
     if arg.filter == "linear" and not dtype.startswith("float") and not arg.as_float:
-        what = f"filter: linear needs texels that are read as floats, and {arg.array!r} is {dtype}"
+        what = f"filter: linear needs texels that are read as floats, but {arg.array!r} is {dtype}"
         raise SpecError([Fault(arg.span, what, "use filter: point, or read: normalized for 8 and 16 bits")])
     if arg.channels > 1 and owner.shape[-1] != arg.channels:
-        what = f"the last axis of {arg.array!r} has {owner.shape[-1]} elements, and 'channels' is {arg.channels}"
+        what = f"the last axis of {arg.array!r} has {owner.shape[-1]} elements, but 'channels' is {arg.channels}"
         raise SpecError([Fault(arg.span, what, "make them equal")])
     texel = owner.dtype.itemsize
     inner = owner.strides[-2:] if arg.channels > 1 else owner.strides[-1:]
@@ -181,7 +181,7 @@ def _check(arg: TextureArg, owner: Allocation) -> None:
     shape = owner.shape[-len(inner) :]
     if any(s != w and n > 1 for s, w, n in zip(inner, wanted, shape, strict=True)):
         what = f"the rows of {arg.array!r} are not contiguous, so they cannot be copied to a {name}"
-        raise SpecError([Fault(arg.span, what, f"leave layouts such as transposed out of those of {arg.array!r}")])
+        raise SpecError([Fault(arg.span, what, f"remove layouts such as transposed from those of {arg.array!r}")])
 
 
 def _box(arg: TextureArg, owner: Allocation, start: int) -> _Box:

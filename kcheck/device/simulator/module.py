@@ -160,7 +160,7 @@ class Simulation:
             self._globals.enter(kernel.fn.__globals__)
             return kernel.fn(*args)
         if kernel._device:
-            raise NotSimulated("a device function is called from a kernel, not launched")
+            raise NotSimulated("a device function cannot be launched; call it from a kernel")
         self.launch(kernel, args)
         return None
 

@@ -131,7 +131,7 @@ class _Expansion:
         formal = (*callee.params, *callee.returns)
         actual = (*call.arguments, *call.returns)
         if len(callee.params) != len(call.arguments) or len(callee.returns) != len(call.returns):
-            raise PtxError(f"{self.module.file}:{call.line}: call: the arguments or results do not fit {name}")
+            raise PtxError(f"{self.module.file}:{call.line}: call: the arguments or results do not match {name}")
         self.copies += 1
         suffix = f"@{self.copies}"
         names: dict[str, str] = {}

@@ -75,7 +75,7 @@ def cp(fn: Surroundings, i: Instruction) -> None:
         ordered(fn, i, 1)
         groups = i.operands[0]
         if not isinstance(groups, Integer):
-            raise fn.fail(i, "the number of groups is an integer constant")
+            raise fn.fail(i, "the number of groups must be an integer constant")
         wait(fn, i, fn.b.sub(fn.unit.copies.committed(fn.b), groups.value))
     elif words == ("async", "wait_all"):
         ordered(fn, i, 0)

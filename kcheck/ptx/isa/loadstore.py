@@ -331,7 +331,7 @@ def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: AccessFo
         raise fn.fail(i, f"{name} is not a parameter")
     size = variable.count * TYPES[variable.type].bytes
     if offset < 0 or offset + f.kind.bytes * f.count > size or offset % f.kind.bytes:
-        raise fn.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size}")
+        raise fn.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size} bytes")
     return name, offset
 
 

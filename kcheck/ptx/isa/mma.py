@@ -93,7 +93,7 @@ def form(fn: Surroundings, i: Instruction) -> MmaForm:
     if not same or words[0] not in _KS.get(family, ()) or d not in allowed or c != d or rest not in tails:
         raise fn.fail(i, "unsupported")
     if saturate and a not in _INTEGERS:
-        raise fn.fail(i, ".satfinite is for integers")
+        raise fn.fail(i, ".satfinite is only for integers")
     m, n, k = map(int, shape.groups())
     size = _INTEGERS.get(a) or {"b1": 1, "f64": 64, "tf32": 32, "e4m3": 8, "e5m2": 8}.get(a, 16)
     name = ".".join(m for m in i.modifiers if m not in ("sync", "aligned", "row", "col"))

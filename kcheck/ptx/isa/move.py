@@ -62,7 +62,7 @@ def part_of(fn: Surroundings, i: Instruction, vector: Vector, kind: PtxType) -> 
     """The type of a part of a vector that is moved as one value of type ``kind``."""
     bits = kind.bits // len(vector.elements)
     if bits * len(vector.elements) != kind.bits or f"b{bits}" not in TYPES:
-        raise fn.fail(i, f"{len(vector.elements)} parts of .{kind.name}")
+        raise fn.fail(i, f"{len(vector.elements)} parts do not make a .{kind.name}")
     return TYPES[f"b{bits}"]
 
 

@@ -144,14 +144,14 @@ class _Checker:
         for slot, operand in zip(row.slots, i.operands, strict=True):
             if slot.type == "constant":
                 if not isinstance(operand, Integer):
-                    self.fail(i, "the last operand is an integer constant")
+                    self.fail(i, "the last operand must be an integer constant")
                 continue
             kind = slot.resolve(mods)
             if slot.result:
                 targets = (operand.first, operand.second) if isinstance(operand, Pair) else (operand,)
                 for target in targets:
                     if not isinstance(target, Register | Sink):
-                        self.fail(i, "the result goes to a register")
+                        self.fail(i, "the result must be a register")
                     if isinstance(target, Register):
                         self._fits(i, target, kind, slot.relaxed)
             else:
@@ -173,7 +173,7 @@ class _Checker:
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
                 self.fail(i, f"the address of {operand.name} does not fit .{kind.name}")
         elif not isinstance(operand, Integer):
-            self.fail(i, "expected an operand of another kind")
+            self.fail(i, "this kind of operand is not allowed here")
 
     def _fits(self, i: Instruction, register: Register, kind: PtxType, relaxed: bool) -> None:
         declared = TYPES[register.type]

@@ -123,7 +123,7 @@ def _operands(fn: FunctionLowering, i: Instruction, row: Row, mods: Mods) -> tup
             targets = [operand.first, operand.second] if isinstance(operand, Pair) else [operand]
         elif slot.type == "constant":
             if not isinstance(operand, Integer):
-                raise fn.fail(i, "the last operand is an integer constant")
+                raise fn.fail(i, "the last operand must be an integer constant")
             sources.append(fn.b.const("i32", operand.value))
         else:
             sources.append(fn.read(i, operand, slot.resolve(mods), slot.relaxed))

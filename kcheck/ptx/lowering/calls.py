@@ -96,7 +96,7 @@ def _direct(fn: FunctionLowering, operation: Call, function: Function, lanes: Va
     if function.is_entry:
         raise fn.fail(operation, f"{function.name} is a kernel")
     if not _fits(fn, operation, function):
-        raise fn.fail(operation, f"the arguments or results do not fit {function.name}")
+        raise fn.fail(operation, f"the arguments or results do not match {function.name}")
     names = _names(fn, operation)
     pointers = {f"param{n}": fn.param_array(name) for n, name in enumerate(names)}
     if fn.carrier is not None:

@@ -140,18 +140,18 @@ class FunctionLowering(Registers):
         if isinstance(target, Sink):
             return
         if not isinstance(target, Register):
-            raise self.fail(operation, "the result goes to a register")
+            raise self.fail(operation, "the result must be a register")
         declared = TYPES[target.type]
         if declared.llvm != value.type:
             if (declared.kind == "pred") != (value.type == "i1"):
-                raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
+                raise self.fail(operation, f"{target.name} is .{declared.name}, but the result is .{kind.name}")
             if declared.bits == value.bits:
                 value = b.bitcast(value, declared.llvm)
             elif declared.bits > value.bits and relaxed:
                 wide = b.resize(b.as_integer(value), f"i{declared.bits}", kind.kind == "signed")
                 value = b.bitcast(wide, declared.llvm)
             else:
-                raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
+                raise self.fail(operation, f"{target.name} is .{declared.name}, but the result is .{kind.name}")
         blend = operation.guard is not None or self.blend is None or self.blend(target.name)
         self.store(target.name, target.type, value, blend)
         for observer in self.observers:
@@ -194,7 +194,7 @@ class FunctionLowering(Registers):
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
                 raise self.fail(operation, f"the address of {source.name} does not fit .{kind.name}")
             return b.resize(value, kind.llvm)
-        raise self.fail(operation, "expected an operand of another kind")
+        raise self.fail(operation, "this kind of operand is not allowed here")
 
     def _seen(self, operation: Instruction | Call, source: Register) -> Value:
         """The value of a register, for an operation that may reveal which NaN it is."""

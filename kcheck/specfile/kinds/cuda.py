@@ -151,7 +151,7 @@ def _options(reader: Reader, node: YamlNode | None) -> Iterator[str]:
         if (why := _refused(text)) is not None:
             fix = why if why.startswith("write") else "remove it"
             reason = "" if why.startswith("write") else f": {why}"
-            reader.fault(item.span, f"the option {shorten(text)!r} is not for a spec{reason}", fix)
+            reader.fault(item.span, f"the option {shorten(text)!r} is not allowed in a spec{reason}", fix)
         elif not text.startswith("-"):
             reader.fault(item.span, f"{shorten(text)!r} is not an option of NVRTC", "options begin with '-'")
         else:
