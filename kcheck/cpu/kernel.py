@@ -14,12 +14,12 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
-from kcheck.cpu.parts import divide
 from kcheck.dataclass import dataclass
 from kcheck.garbage import no_collection
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.program import ParamSlot, Program, SchedulerVariant, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
@@ -34,7 +34,7 @@ class Kernel:
     """Machine code and its description.
 
     Attributes:
-        program: without its IR text; ``head``: its form on disk.
+        program: without its IR; ``head``: its form on disk.
         tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
         compile_seconds: an estimate of what better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
@@ -104,8 +104,8 @@ def compile_kernel(
             if is_quick and not registers:
                 code = _quick(program.ir, width, cache)
             else:
-                code = (compile_ir(program.ir, width, quick=is_quick, registers=registers),)
-        program = dataclasses.replace(program, ir="")
+                code = (compile_ir(program.ir.text, width, quick=is_quick, registers=registers),)
+        program = dataclasses.replace(program, ir=LlvmModule())
         head = json.dumps(_to_json(program)).encode()
         cache.put(key, head + b"\n" + _packed(code))
     seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
@@ -115,17 +115,18 @@ def compile_kernel(
     return Kernel(program, head, seconds if is_quick else math.inf, seconds, loaded, _RUN(run), run, _BLOCK(block))
 
 
-def _quick(ir: str, width: int, cache: ObjectCache) -> tuple[bytes, ...]:
+def _quick(module: LlvmModule, width: int, cache: ObjectCache) -> tuple[bytes, ...]:
     """Quick code: the kernel's own, and that of its checks, which other kernels may have in the cache."""
-    own, checks = divide(ir)
-    if not checks:
-        return (compile_ir(ir, width, quick=True),)
-    key = "\0".join((version(), toolchain(), str(width), "checks", checks))
+    own, checks = module.divided()
+    if not checks.definitions:
+        return (compile_ir(own.text, width, quick=True),)
+    text = checks.text
+    key = "\0".join((version(), toolchain(), str(width), "checks", text))
     compiled = cache.get(key)
     if compiled is None:
-        compiled = compile_ir(checks, width, quick=True)
+        compiled = compile_ir(text, width, quick=True)
         cache.put(key, compiled)
-    return compile_ir(own, width, quick=True), compiled
+    return compile_ir(own.text, width, quick=True), compiled
 
 
 def _packed(code: Sequence[bytes]) -> bytes:
@@ -163,7 +164,9 @@ def _to_json(program: Program) -> dict[str, Any]:
         "points": [dataclasses.astuple(point) for point in program.points],
         "tensor_sums": [dataclasses.asdict(sums) for sums in sorted(program.tensor_sums)],
     }
-    return dataclasses.asdict(dataclasses.replace(program, points=())) | changed
+    fields = dataclasses.asdict(dataclasses.replace(program, points=(), ir=LlvmModule())) | changed
+    del fields["ir"]
+    return fields
 
 
 def _from_json(fields: dict[str, Any]) -> Program:
@@ -181,4 +184,4 @@ def _from_json(fields: dict[str, Any]) -> Program:
         for lines, branch, number, way in fields["points"]
     )
     fields["tensor_sums"] = frozenset(TensorSum(**sums) for sums in fields["tensor_sums"])
-    return Program(**fields)
+    return Program(ir=LlvmModule(), **fields)

@@ -14,40 +14,11 @@ from collections.abc import Sequence
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
+from kcheck.cpu.module import version
 
 # System V ABI, x86-64: arguments in rdi, rsi, rdx, rcx, which are passed to the function at r8 unchanged; the
 # stack pointer is a multiple of 16 at a call, as r9 is.
 _SWITCH = r"endbr64\0Apushq %rbp\0Amovq %rsp, %rbp\0Amovq %r9, %rsp\0Acallq *%r8\0Aleave\0Aretq"
-_IR = r"""
-define i32 @kcheck_here(ptr %launch, ptr %worker, i64 %first, i64 %last, ptr %run, ptr %top) naked {
-  call void asm sideeffect "SWITCH", ""()
-  unreachable
-}
-
-define void @kcheck_gather(ptr %to, ptr %from, ptr %slots, i64 %count) {
-begin:
-  br label %head
-head:
-  %n = phi i64 [0, %begin], [%next, %body]
-  %more = icmp ult i64 %n, %count
-  br i1 %more, label %body, label %done
-body:
-  %source.at = getelementptr ptr, ptr %from, i64 %n
-  %source = load ptr, ptr %source.at
-  %slot = getelementptr [2 x i64], ptr %slots, i64 %n
-  %offset = load i64, ptr %slot
-  %size.at = getelementptr i64, ptr %slot, i64 1
-  %size = load i64, ptr %size.at
-  %target = getelementptr i8, ptr %to, i64 %offset
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %size, i1 false)
-  %next = add i64 %n, 1
-  br label %head
-done:
-  ret void
-}
-
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
-""".replace("SWITCH", _SWITCH)
 
 _HERE = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -72,14 +43,33 @@ class Native:
     """
 
     def __init__(self, cache: ObjectCache) -> None:
-        key = "\0".join(("native", toolchain(), _IR))
+        key = "\0".join(("native", toolchain(), version()))
         code = cache.get(key)
         if code is None:
-            code = compile_ir(_IR, 1)
+            code = compile_ir(_module(), 1)
             cache.put(key, code)
         self._code = LoadedCode((code,), ("kcheck_here", "kcheck_gather"))
         self.here = _HERE(self._code.address("kcheck_here"))
         self.gather = _GATHER(self._code.address("kcheck_gather"))
+
+
+def _module() -> str:
+    """LLVM IR of the functions."""
+    from kcheck.ptx.ir.function import FunctionBuilder  # a run from a full cache skips these
+    from kcheck.ptx.ir.module import LlvmModule
+    from kcheck.ptx.ir.signature import Signature
+
+    given = {"launch": "ptr", "worker": "ptr", "first": "i64", "last": "i64", "run": "ptr", "top": "ptr"}
+    here = FunctionBuilder(Signature("@kcheck_here", "i32", given), attributes="naked", exported=True)
+    here.assembly(_SWITCH)
+    given = {"to": "ptr", "from": "ptr", "slots": "ptr", "count": "i64"}
+    gather = FunctionBuilder(Signature("@kcheck_gather", "void", given), exported=True)
+    sources, slots = gather.array("from", "ptr"), gather.array("slots", "i64")
+    with gather.range(gather.argument("count")) as n:
+        target = gather.offset(gather.argument("to"), slots[n * 2])
+        gather.copy(target, sources[n], slots[n * 2 + 1])
+    functions = {made.name: made for made in (here.definition(), gather.definition())}
+    return LlvmModule(gather.declarations, functions).text
 
 
 class Stack:

@@ -47,4 +47,4 @@ def compile_one() -> None:
     checks = Checks(race=True, init=True, overflow=True, cover=True)
     width = 16
     program = lower(tree, tree.entries[0].name, width, checks, 32)
-    compile_ir(program.ir, width, quick=True)
+    compile_ir(program.ir.text, width, quick=True)

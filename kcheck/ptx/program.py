@@ -7,6 +7,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.ir.module import LlvmModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Program:
     """A lowered kernel.
 
     Attributes:
-        ir: LLVM IR text, to be linked with that of the scheduler (:func:`kcheck.ptx.compile.scheduler`).
+        ir: LLVM IR, to be linked with that of the scheduler (:func:`kcheck.ptx.compile.scheduler`).
         entry: the kernel's name.
         width: lanes per vector, 1 to 32.
         checks: what the code checks beyond memory and barriers.
@@ -121,7 +122,7 @@ class Program:
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 
-    ir: str
+    ir: LlvmModule
     entry: str
     width: int
     checks: Checks

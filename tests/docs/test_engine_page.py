@@ -51,7 +51,7 @@ KERNEL = MODULE.functions["reverse"]
 
 def ir(checks: Checks) -> str:
     """The kernel's own function, for vectors of neighbors along x."""
-    text = lower(MODULE, "reverse", WIDTH, checks, WIDTH).ir
+    text = lower(MODULE, "reverse", WIDTH, checks, WIDTH).ir.text
     begin = text.index("define i32 @kcheck.warp(")
     return text[begin : text.index("\n}\n", begin)]
 

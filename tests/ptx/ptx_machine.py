@@ -37,7 +37,7 @@ def compiled(text: str, width: int, row: int = 1, axis: str = "x") -> tuple[Prog
     module = parse(text, "test.ptx")
     program = lower(module, module.entries[0].name, width, row=row, axis=axis)
     quick = width in (8, 32)
-    code = compile_ir(program.ir, program.width, quick=quick), _compiled_scheduler(program.scheduler, quick)
+    code = compile_ir(program.ir.text, program.width, quick=quick), _compiled_scheduler(program.scheduler, quick)
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
 
 

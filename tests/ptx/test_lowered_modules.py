@@ -53,7 +53,10 @@ def test_a_lowered_kernel_is_well_formed_and_fits_its_scheduler(name: str) -> No
     module = parse(samples()[name], f"{name}.ptx")
     for width, checks in CONFIGURATIONS:
         program = lower(module, module.entries[0].name, width, checks)
-        kernel, others = verified(program.ir), scheduler_of(program.width, checks)
+        kernel, others = verified(program.ir.text), scheduler_of(program.width, checks)
+        parts = [verified(part.text) for part in program.ir.divided()]
+        halves = [signatures(part, defined=True) for part in parts]
+        assert halves[0].keys() | halves[1].keys() == signatures(kernel, defined=True).keys()
         for one, other in ((kernel, others), (others, kernel)):
             defined = signatures(other, defined=True)
             for function, head in signatures(one, defined=False).items():

@@ -165,8 +165,8 @@ def test_a_launch_in_which_time_runs_out_says_so(bench: Bench, monkeypatch: pyte
 def test_code_without_the_check_knows_nothing_of_it() -> None:
     """Where racecheck is off it leaves no trace in the code."""
     module = parse(ptx(RACY), "program.ptx")
-    assert "kcheck.race" in lower(module, "program", 16, Checks(race=True)).ir
-    assert "race" not in lower(module, "program", 16).ir
+    assert "kcheck.race" in lower(module, "program", 16, Checks(race=True)).ir.text
+    assert "race" not in lower(module, "program", 16).ir.text
     assert lower(module, "program", 16).ir == lower(module, "program", 16, Checks()).ir
 
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
@@ -59,20 +60,24 @@ class Builder:
         declarations: shared by the functions of a module; filled here.
         definitions: outlined functions of the module by name, shared as well; filled by the callers.
         prefix: of the names of values, for two builders that fill one function.
+        references: names with @ of the functions and tables that the function refers to, shared by the builders
+            that fill one function; filled here.
     """
 
     def __init__(
         self,
         width: int,
         declarations: dict[str, str] | None = None,
-        definitions: dict[str, str] | None = None,
+        definitions: dict[str, Definition] | None = None,
         prefix: str = "v",
+        references: set[str] | None = None,
     ) -> None:
         self.width = width
         self.prefix = prefix
         self.lines: list[str] = []
         self.declarations = {} if declarations is None else declarations
         self.definitions = {} if definitions is None else definitions
+        self.references = set() if references is None else references
         self._serial = 0
 
     # --- text
@@ -290,15 +295,45 @@ class Builder:
         mangled = f"@llvm.{name}.{mangle(x.type, x.lanes)}"
         kind = self.type_of(x)
         self.declarations[mangled] = f"declare {kind} {mangled}({kind}, i1 immarg)"
-        return self.value(f"call {kind} {mangled}({self.typed(x)}, i1 {str(flag).lower()})", x.type, x.lanes)
+        return self.invoke(mangled, kind, f"{self.typed(x)}, i1 {str(flag).lower()}", x.type, x.lanes)
 
     def call(self, function: str, element: str, lanes: int, *arguments: Value) -> Value:
         """A call of a function outside this module, declared by the types of the call."""
         result = vector_type(element, lanes)
         self.declare(function, result, *arguments)
-        return self.value(
-            f"call {result} {function}({', '.join(self.typed(a) for a in arguments)})", element, lanes
-        )
+        return self.invoke(function, result, ", ".join(map(self.typed, arguments)), element, lanes)
+
+    def invoke(
+        self, function: str, result: str, arguments: str, element: str = "", lanes: int = 1, attributes: str = ""
+    ) -> Value:
+        """A call of a function that the module defines or declares, which is then one of the references.
+
+        Args:
+            function: its name with @.
+            result: the LLVM type that it returns; ``element``, ``lanes``: of that value.
+            arguments: with their types.
+            attributes: LLVM's, of the call.
+
+        Returns:
+            The result, or a value of type void.
+        """
+        self.references.add(function)
+        return self.invoke_at(function, result, arguments, element, lanes, attributes)
+
+    def invoke_at(
+        self, pointer: str, result: str, arguments: str, element: str = "", lanes: int = 1, attributes: str = ""
+    ) -> Value:
+        """A call of the function at an address; args as of :meth:`invoke`."""
+        text = f"call {result} {pointer}({arguments})" + (f" {attributes}" if attributes else "")
+        if result == "void":
+            self.line(text)
+            return Value("", "void")
+        return self.value(text, element, lanes)
+
+    def address_of(self, name: str) -> Value:
+        """The address of a table of the module, which is then one of the references."""
+        self.references.add(name)
+        return Value(name, "ptr")
 
     def declare(self, function: str, result: str, *arguments: Value) -> None:
         """Declare a function, unless this module defines it."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.signature import Definition
 
 UNLIKELY, LIKELY = "!2", "!0"
 """The branch weights of a module, for conditions that are rarely true, or nearly always."""
@@ -51,10 +52,11 @@ class FlowBuilder(Builder):
         self,
         width: int,
         declarations: dict[str, str] | None = None,
-        definitions: dict[str, str] | None = None,
+        definitions: dict[str, Definition] | None = None,
         prefix: str = "v",
+        references: set[str] | None = None,
     ) -> None:
-        super().__init__(width, declarations, definitions, prefix)
+        super().__init__(width, declarations, definitions, prefix, references)
         self.is_open = True
         self._loops: list[LoopLabels] = []
 

@@ -9,7 +9,7 @@ A :class:`Signature` names a function and its parameters. A :class:`FunctionBuil
         with f.if_(items[i].ne(0)):
             total.value += items[i]
     f.ret(total.value)
-    text = f.text()
+    made = f.definition()
 
 Python runs once and emits every instruction in the order in which it is written. ``with f.if_(…)`` emits both the
 branch and what it guards; a Python ``if`` decides what is emitted at all. Values are :class:`Term`, which have
@@ -24,8 +24,9 @@ from dataclasses import field
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.calls import call, operand
 from kcheck.ptx.ir.flow import FlowBuilder, LoopLabels
-from kcheck.ptx.ir.signature import Signature, call, operand
+from kcheck.ptx.ir.signature import Definition, Inlining, Signature
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 
@@ -163,16 +164,16 @@ class FunctionBuilder(FlowBuilder):
     """The body of one function.
 
     Attributes:
-        signature: of the function.
-        attributes: LLVM's, after the parameters; ``linkage``: before the result.
+        signature, inlining, attributes, exported: of the :class:`Definition`.
     """
 
     signature: Signature
-    attributes: str = ""
+    inlining: Inlining = ""
     width: int = 1
     declarations: dict[str, str] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)
-    linkage: str = "internal "
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    attributes: str = ""
+    exported: bool = False
     _allocations: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -184,12 +185,13 @@ class FunctionBuilder(FlowBuilder):
         """An instruction with a result."""
         return self.term(super().value(text, element, lanes))
 
-    def text(self) -> str:
-        """The definition of the function."""
+    def definition(self) -> Definition:
+        """The function."""
         if self.is_open:
             self.end("ret void" if self.signature.result == "void" else "unreachable")
-        lines = ["entry:", *self._allocations, *self.lines]
-        return self.signature.definition(lines, self.attributes, self.linkage)
+        lines = ("entry:", *self._allocations, *self.lines)
+        references = frozenset(self.references)
+        return Definition(self.signature, lines, references, self.inlining, self.attributes, self.exported)
 
     # --- values
 
@@ -210,10 +212,10 @@ class FunctionBuilder(FlowBuilder):
         return Term(self, f"%{name}", element, int(lanes))
 
     def array(self, pointer: str | Value, element: str) -> Array:
-        """Elements at an address: a parameter's name, a table's with @, or a value."""
+        """Elements at an address: a parameter's name, or a value."""
         if isinstance(pointer, Value):
             return Array(self, pointer.text, element)
-        return Array(self, pointer if pointer.startswith("@") else self.argument(pointer).text, element)
+        return Array(self, self.argument(pointer).text, element)
 
     def variable(self, element: str, first: Value | int) -> LocalVariable:
         """A new variable, with its first value; of as many lanes as that has."""
@@ -271,7 +273,7 @@ class FunctionBuilder(FlowBuilder):
     def set_rounding(self, mode: int) -> None:
         """Set how this thread rounds: 0 toward zero, 1 to nearest, 2 up, 3 down."""
         self.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
-        self.line(f"call void @llvm.set.rounding(i32 {mode}) strictfp")
+        self.invoke("@llvm.set.rounding", "void", f"i32 {mode}", attributes="strictfp")
 
     def constrained(self, operation: str, suffix: str, element: str, arguments: Sequence[Value]) -> Term:
         """LLVM's intrinsic for an operation that rounds as this thread is set; ``suffix``: of its name."""
@@ -280,7 +282,11 @@ class FunctionBuilder(FlowBuilder):
         self.declarations[name] = f"declare {out} {name}({kinds}, metadata, metadata)"
         given = ", ".join(self.typed(a) for a in arguments)
         modes = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
-        return self.value(f"call {out} {name}({given}, {modes}) strictfp", element, lanes)
+        return self.term(self.invoke(name, out, f"{given}, {modes}", element, lanes, "strictfp"))
+
+    def assembly(self, text: str) -> None:
+        """Instructions of the processor, which LLVM puts there as they are."""
+        self.line(f'call void asm sideeffect "{text}", ""()')
 
     def offset(self, pointer: Value, distance: Value | int) -> Term:
         """An address this many bytes further on."""
@@ -309,16 +315,17 @@ class FunctionBuilder(FlowBuilder):
 
     def fill(self, pointer: Value, byte: int, count: Value | int) -> None:
         """Set bytes."""
-        self.declarations["@llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)"
+        name = "@llvm.memset.p0.i64"
+        self.declarations[name] = f"declare void {name}(ptr, i8, i64, i1 immarg)"
         count = self.operand(count, "i64")
-        self.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 {byte}, {self.typed(count)}, i1 false)")
+        self.invoke(name, "void", f"ptr {pointer.text}, i8 {byte}, {self.typed(count)}, i1 false")
 
     def copy(self, to: Value, source: Value, count: Value | int) -> None:
         """Copy bytes that do not overlap."""
         name = "@llvm.memcpy.p0.p0.i64"
         self.declarations[name] = f"declare void {name}(ptr, ptr, i64, i1 immarg)"
         count = self.operand(count, "i64")
-        self.line(f"call void {name}(ptr {to.text}, ptr {source.text}, {self.typed(count)}, i1 false)")
+        self.invoke(name, "void", f"ptr {to.text}, ptr {source.text}, {self.typed(count)}, i1 false")
 
     # --- functions
 

@@ -15,14 +15,14 @@ def masked_load(
     name = f"@llvm.masked.load.{mangle(element, W)}.p0"
     b.declarations[name] = f"declare {V} {name}(ptr, i32, {M}, {V})"
     rest = f"{V} zeroinitializer" if otherwise is None else b.typed(otherwise)
-    return b.value(f"call {V} {name}({b.typed(pointer)}, i32 {align}, {b.typed(mask)}, {rest})", element, W)
+    return b.invoke(name, V, f"{b.typed(pointer)}, i32 {align}, {b.typed(mask)}, {rest}", element, W)
 
 
 def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Value) -> None:
     """Store elements side by side from an address on, where the mask is on."""
     name = f"@llvm.masked.store.{mangle(value.type, value.lanes)}.p0"
     b.declarations[name] = f"declare void {name}({b.type_of(value)}, ptr, i32, {b.type_of(mask)})"
-    b.line(f"call void {name}({b.typed(value)}, {b.typed(pointer)}, i32 {align}, {b.typed(mask)})")
+    b.invoke(name, "void", f"{b.typed(value)}, {b.typed(pointer)}, i32 {align}, {b.typed(mask)}")
 
 
 def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: Value) -> Value:
@@ -38,8 +38,8 @@ def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: 
     name = f"@llvm.masked.gather.{mangle(element, W)}.v{W}p0"
     b.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, {M}, {V})"
     pointers = addresses if addresses.type == "ptr" else b.cast("inttoptr", addresses, "ptr")
-    text = f"call {V} {name}({b.typed(pointers)}, i32 {align}, {b.typed(mask)}, {V} zeroinitializer)"
-    return b.value(text, element, W)
+    given = f"{b.typed(pointers)}, i32 {align}, {b.typed(mask)}, {V} zeroinitializer"
+    return b.invoke(name, V, given, element, W)
 
 
 def _from_words(b: Builder, element: str, addresses: Value, mask: Value) -> Value:
@@ -57,4 +57,4 @@ def masked_scatter(b: Builder, value: Value, addresses: Value, align: int, mask:
     name = f"@llvm.masked.scatter.{mangle(value.type, W)}.v{W}p0"
     b.declarations[name] = f"declare void {name}({b.type_of(value)}, <{W} x ptr>, i32, {b.type_of(mask)})"
     pointers = addresses if addresses.type == "ptr" else b.cast("inttoptr", addresses, "ptr")
-    b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {align}, {b.typed(mask)})")
+    b.invoke(name, "void", f"{b.typed(value)}, {b.typed(pointers)}, i32 {align}, {b.typed(mask)}")

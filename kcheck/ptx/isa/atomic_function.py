@@ -14,7 +14,7 @@ from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
@@ -178,8 +178,8 @@ class AtomicFunction:
         self.wanted = f.signature.result != "void"
         self.results = f.array(Value(f.local(vector_type(atomic.kind.llvm, width)), "ptr"), atomic.kind.llvm)
 
-    def text(self) -> str:
-        """The definition."""
+    def definitions(self) -> list[Definition]:
+        """The function, and what it calls."""
         f, element = self.f, self.atomic.kind.llvm
         out = Value(self.results.pointer, "ptr")
         if self.wanted:
@@ -201,7 +201,7 @@ class AtomicFunction:
                     self._lane(chosen)
         if self.wanted:
             f.ret(f.load(element, out, lanes=self.width))
-        return "\n".join([f.text(), *self._rest()])
+        return [f.definition(), *self._rest()]
 
     @property
     def _adds_floats(self) -> bool:
@@ -214,15 +214,19 @@ class AtomicFunction:
         given = {"a": "i64", "x0": kind, "launch": "ptr", "worker": "ptr"}
         return Signature(f"{self.f.signature.name}.one", "void", given)
 
-    def _rest(self) -> list[str]:
+    def _rest(self) -> list[Definition]:
         """The function for sums that the processor's addition does not do."""
         if not self._adds_floats:
             return []
         one = FunctionBuilder(
-            self._one_signature, "noinline cold", declarations=self.f.declarations, definitions=self.f.definitions
+            self._one_signature,
+            "noinline",
+            declarations=self.f.declarations,
+            definitions=self.f.definitions,
+            attributes="cold",
         )
         _OneLane(one, self.atomic, self.one.static).plain(one.argument("a"), [one.argument("x0")])
-        return [one.text()]
+        return [one.definition()]
 
     def _alone(self, lane: int) -> None:
         """The operation in one lane, while no other thread runs."""

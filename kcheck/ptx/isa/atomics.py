@@ -13,10 +13,10 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import load_field
-from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.atomic_function import Atomic, AtomicFunction, combination, signature
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Update
@@ -79,11 +79,8 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     checked = b.splat(b.sub(offset, fn.unit.array_start(site))) if by_offset and offset is not None else placed
     admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, size, by_offset=by_offset)
     mask = b.splat(fn.active)
-    allowed = b.value(
-        f"call {b.type_of(mask)} {admit}({b.typed(checked)}, {b.typed(mask)}, {fn.access_context(site)})",
-        "i1",
-        W,
-    )
+    given = f"{b.typed(checked)}, {b.typed(mask)}, {fn.access_context(site)}"
+    allowed = b.invoke(admit, b.type_of(mask), given, "i1", W)
     update = Update(access, address, operation, allowed, target, operands[1:])
     for observer in fn.observers:
         observer.updates(i, update)
@@ -97,10 +94,11 @@ def atom(fn: Surroundings, i: Instruction) -> None:
         f = FunctionBuilder(
             function, "noinline", declarations=fn.unit.declarations, definitions=fn.unit.definitions
         )
-        fn.unit.definitions[function.name] = AtomicFunction(f, atomic, W, fn.unit.shared_bytes).text()
-    given = {"a": address, "m": allowed, **{f"x{n}": v for n, v in enumerate(values)}}
+        made = AtomicFunction(f, atomic, W, fn.unit.shared_bytes).definitions()
+        fn.unit.definitions.update({one.name: one for one in made})
+    arguments = {"a": address, "m": allowed, **{f"x{n}": v for n, v in enumerate(values)}}
     out_of_line = partial(
-        call, b, function, **given, launch=Value("%launch", "ptr"), worker=Value("%worker", "ptr")
+        call, b, function, **arguments, launch=Value("%launch", "ptr"), worker=Value("%worker", "ptr")
     )
     if not wanted_back:
         integer = kind.kind not in ("float", "packed")

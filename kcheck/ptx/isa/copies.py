@@ -10,8 +10,8 @@ from __future__ import annotations
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
-from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa import mbarrier
 from kcheck.ptx.isa.effects import effect, ordered, without_policy
 from kcheck.ptx.isa.events import Copy

@@ -121,7 +121,7 @@ def _fetch_ahead(fn: Surroundings, address: Value) -> None:
     ahead = b.add(here, b.shift("shl", step, 1))
     pointer = b.value(f"inttoptr i64 {ahead.text} to ptr", "ptr")
     fn.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
+    b.invoke("@llvm.prefetch.p0", "void", f"ptr {pointer.text}, i32 0, i32 3, i32 1")
 
 
 def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
@@ -142,8 +142,8 @@ def _by_lanes(fn: Surroundings, i: Instruction, f: AccessForm, name: str, addres
     b = fn.b
     kind = vector_type(f.kind.llvm, fn.width)
     context = fn.access_context(fn.unit.site(i, f.space))
-    text = f"call {kind} {name}({b.typed(address)}, {b.typed(b.splat(fn.active))}, {context})"
-    return b.value(text, f.kind.llvm, fn.width)
+    given = f"{b.typed(address)}, {b.typed(b.splat(fn.active))}, {context}"
+    return b.invoke(name, kind, given, f.kind.llvm, fn.width)
 
 
 def _wanted(fn: Surroundings, targets: tuple[Operand, ...]) -> int:
@@ -189,8 +189,8 @@ def load_values(
             slot = carrier.slot(element, lanes)
             given = f"ptr {slot}, {given}" if scalar else f"{given}, ptr {slot}"
         kind = vector_type(element, lanes)
-        text = f"call {kind} {name}({b.typed(address)}, {given}, {fn.access_context(site)})"
-        value = b.value(text if scalar else text + fn.inlining, element, lanes)
+        given = f"{b.typed(address)}, {given}, {fn.access_context(site)}"
+        value = b.invoke(name, kind, given, element, lanes, "" if scalar else fn.inlining)
         if carrier is not None:
             companions.append(carrier.fetched(i, Access(address, f.space, f.kind, site), slot, lanes))
         return [value]
@@ -226,8 +226,8 @@ def admitted(
     b = fn.b
     name = fn.unit.admit(space, kind, size, extent)
     address, mask = b.splat(address), b.splat(fn.active)
-    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {fn.access_context(site)})"
-    return b.value(text, "i1", fn.width)
+    given = f"{b.typed(address)}, {b.typed(mask)}, {fn.access_context(site)}"
+    return b.invoke(name, b.type_of(mask), given, "i1", fn.width)
 
 
 def unchecked_load(fn: Surroundings, address: Value, mask: Value, kind: PtxType) -> Value:
@@ -263,7 +263,7 @@ def st(fn: Surroundings, i: Instruction) -> None:
         name = fn.unit.row_access(True, f.kind.llvm, f.space, stride)
         context = fn.access_context(fn.unit.site(i, f.space))
         active, value = b.splat(fn.active), b.splat(values[0])
-        b.line(f"call void {name}({b.typed(low)}, {b.typed(value)}, {b.typed(active)}, {context})")
+        b.invoke(name, "void", f"{b.typed(low)}, {b.typed(value)}, {b.typed(active)}, {context}")
         return
     address = fn.address(i, i.operands[0], f.space)
     companions = [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]
@@ -288,8 +288,8 @@ def store_values(
         given = [address, value, *companions, fn.first_active() if scalar else fn.active]
         if not scalar:
             given = [b.splat(v) for v in given]
-        text = f"call void {name}({', '.join(b.typed(v) for v in given)}, {fn.access_context(site)})"
-        b.line(text if scalar else text + fn.inlining)
+        arguments = f"{', '.join(map(b.typed, given))}, {fn.access_context(site)}"
+        b.invoke(name, "void", arguments, attributes="" if scalar else fn.inlining)
         return
     size = f.kind.bytes * f.count
     mask = admitted(fn, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature, call
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
 from kcheck.ptx.isa.loadstore import AccessForm, admitted, store_values, unchecked_load
@@ -168,7 +169,7 @@ def _arrive_signature(drops: bool, width: int) -> Signature:
     return Signature(name, addresses, {"a": addresses, "n": counts, "m": mask, **CONTEXT})
 
 
-def _arrive_ir(drops: bool, width: int, declarations: dict[str, str]) -> str:
+def _arrive_ir(drops: bool, width: int, declarations: dict[str, str]) -> Definition:
     """The definition of :func:`_arrive_signature`.
 
     The arrival that the phase waits for last begins the next phase. One that drops out is not expected in it. More
@@ -200,4 +201,4 @@ def _arrive_ir(drops: bool, width: int, declarations: dict[str, str]) -> str:
             new = is_last.select(expected, left) | expected << _EXPECTED | phase << _PHASE
             f.store(new, pointer, 8)
     f.ret(f.load("i64", room, 0, W))
-    return f.text()
+    return f.definition()

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.calls import call, group, members
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.signature import Signature, call, group, members
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import ordered
 from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
@@ -170,7 +171,7 @@ def capability(target: Sequence[str]) -> int:
     return int(found[1]) if found else 80
 
 
-def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> str:
+def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> Definition:
     counts = f.registers
     values: list[Value] = [b.argument(name) for name in b.signature.parameters]
     a, rest = values[: counts[1]], values[counts[1] :]
@@ -182,7 +183,7 @@ def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> str:
     else:
         results = _integers(b, f, a, right, c)
     b.ret_group(results)
-    return b.text()
+    return b.definition()
 
 
 class _Moved:

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.calls import call, group, members
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.signature import Signature, call, group, members
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa import dot, mma
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Triple
@@ -149,7 +150,7 @@ def _function(fn: Surroundings, form: QuadForm) -> Signature:
     return function
 
 
-def _definition(b: FunctionBuilder, form: QuadForm, capability: int) -> str:
+def _definition(b: FunctionBuilder, form: QuadForm, capability: int) -> Definition:
     values: list[Value] = [b.argument(name) for name in b.signature.parameters]
     half = dot.FORMATS["f16"]
     sums = dot.tensor_sum(half.bits, _TERMS, capability)
@@ -168,7 +169,7 @@ def _definition(b: FunctionBuilder, form: QuadForm, capability: int) -> str:
             sums_of[n].value = dot.accumulate_any(b, rule, own, pairs[n], usual[n])
     results = [total.value for total in sums_of]
     b.ret_group([b.as_integer(r) for r in results] if form.wide_d else mma.halves_of(b, results))
-    return b.text()
+    return b.definition()
 
 
 def _numbers(b: Builder, registers: Sequence[Value]) -> list[Value]:

@@ -9,8 +9,9 @@ error requires it.
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Builder, Value, mangle, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.signature import Signature, call
+from kcheck.ptx.ir.signature import Signature
 
 _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
@@ -44,12 +45,14 @@ def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: s
     parameters = {f"a{i}": vector_type(source, lanes) for i in range(len(values))}
     function = Signature(name, vector_type(element, lanes), parameters)
     if name not in b.definitions:
-        f = FunctionBuilder(function, "noinline strictfp", declarations=b.declarations, definitions=b.definitions)
+        f = FunctionBuilder(
+            function, "noinline", declarations=b.declarations, definitions=b.definitions, attributes="strictfp"
+        )
         f.set_rounding(_LLVM_MODE[mode])
         result_there = f.constrained(operation, suffix, element, [f.argument(a) for a in parameters])
         f.set_rounding(_LLVM_MODE["rn"])
         f.ret(result_there)
-        b.definitions[name] = f.text()
+        b.definitions[name] = f.definition()
     made = call(b, function, **dict(zip(parameters, values, strict=True)))
     if operation not in ("sitofp", "uitofp"):
         return made

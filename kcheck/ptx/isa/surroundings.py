@@ -15,6 +15,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.flow import FlowBuilder
+from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.events import Carrier, Companion, Observer
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.syntax.ast import Function, Instruction, Module, Operand, Operation
@@ -42,7 +43,7 @@ class ModuleSurroundings(Protocol):
     """
 
     declarations: dict[str, str]
-    definitions: dict[str, str]
+    definitions: dict[str, Definition]
     dynamic_shared: bool
     outlined: bool
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY, FlowBuilder
-from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Companion
 from kcheck.ptx.isa.loadstore import elements

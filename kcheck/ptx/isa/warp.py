@@ -16,10 +16,11 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import load_field, record
-from kcheck.ptx.ir.signature import Signature, call
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime.faults import report_fault
@@ -146,8 +147,8 @@ _WARP_FAULT = Signature(
 """Records the missing lanes and how many the warp has. For a lane beyond the end of a partial warp, it names lane 0."""
 
 
-def _warp_fault(declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(_WARP_FAULT, "noinline cold", declarations=declarations)
+def _warp_fault(declarations: dict[str, str]) -> Definition:
+    f = FunctionBuilder(_WARP_FAULT, "noinline", declarations=declarations, attributes="cold")
     threads = record(f, "launch", Launch).load(Launch.threads)
     first, lane = f.argument("t0") & -32, f.argument("lane")
     left = threads - first
@@ -155,7 +156,7 @@ def _warp_fault(declarations: dict[str, str]) -> str:
     size = (left < 32).select(left, 32)
     where = {"address": f.argument("missing"), "size": size, "lane": lane, "first": first}
     report_fault(f, f.argument("kind"), f.argument("site"), **where)
-    return f.text()
+    return f.definition()
 
 
 @effect("vote")
@@ -301,10 +302,8 @@ def permute(fn: Surroundings, value: Value, source: Value) -> Value:
     name = f"@llvm.masked.gather.v{W}{value.type}.v{W}p0"
     fn.unit.declarations[name] = f"declare {kind} {name}(<{W} x ptr>, i32, <{W} x i1>, {kind})"
     size = value.bits // 8
-    ones = f"<{W} x i1> splat (i1 true)"
-    return b.value(
-        f"call {kind} {name}({b.typed(pointers)}, i32 {size}, {ones}, {kind} zeroinitializer)", value.type, W
-    )
+    given = f"{b.typed(pointers)}, i32 {size}, <{W} x i1> splat (i1 true), {kind} zeroinitializer"
+    return b.invoke(name, kind, given, value.type, W)
 
 
 _REDUX = frozenset({"add", "and", "or", "xor"})
@@ -351,7 +350,7 @@ def _reduce(fn: Surroundings, name: str, value: Value) -> Value:
     W = fn.width
     intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
     fn.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
-    return fn.b.value(f"call i32 {intrinsic}({fn.b.typed(value)})", "i32")
+    return fn.b.invoke(intrinsic, "i32", fn.b.typed(value), "i32")
 
 
 @effect("match")

@@ -11,7 +11,7 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.signature import call as call_function
+from kcheck.ptx.ir.calls import call as call_function
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.module import FUNCTION_IDS
 from kcheck.ptx.runtime.faults import report_fault

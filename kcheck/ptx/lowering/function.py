@@ -62,7 +62,7 @@ class FunctionLowering(Registers):
     Attributes:
         affine_loops: loops that get a version for lanes in a line, by header.
         limits: comparisons of an index with one number for all lanes, by ``id``.
-        inlining: the end of calls of vector accesses: `` noinline`` where a loop has a faster version.
+        inlining: an attribute of calls of vector accesses: ``noinline`` where a loop has a faster version.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
         exits: the lanes that exited the kernel in the call just lowered.

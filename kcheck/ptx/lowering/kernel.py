@@ -22,7 +22,9 @@ from kcheck.ptx.analysis.kernel_facts import (
 )
 from kcheck.ptx.analysis.shared_arrays import access_bytes, arrays_of_accesses
 from kcheck.ptx.analysis.spin import may_spin
+from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.ir.records import constant
+from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.mma import capability
 from kcheck.ptx.isa.verify import verify_function
 from kcheck.ptx.lowering import affine_loops
@@ -60,7 +62,7 @@ from kcheck.ptx.runtime.layout import (
     table_ir,
     vector_bytes_ir,
 )
-from kcheck.ptx.runtime.lookup import LocalLayout, bounds_ir, resolve_ir
+from kcheck.ptx.runtime.lookup import BOUNDS, LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
 from kcheck.ptx.syntax.opcodes import PLAIN_ACCESSES
 
@@ -119,10 +121,10 @@ def lower(
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
     _queue_copies(unit, sanitizers, functions, state)
-    texts = [_called_text(context, function) for function in functions if not function.is_entry]
-    texts.append(entry_warp.text(kernel_signature(width).name))
+    lowered = [_called(context, function) for function in functions if not function.is_entry]
+    lowered.append(entry_warp.definition(kernel_signature(width).name))
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
-    ir = _module_ir(context, entry_warp, state, vector_bytes, texts)
+    ir = _module(context, entry_warp, state, vector_bytes, lowered)
     return Program(
         ir=ir,
         entry=entry,
@@ -206,17 +208,19 @@ def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -
     }
 
 
-def _called_text(context: _Context, function: Function) -> str:
-    """The definition of a function that is called."""
+def _called(context: _Context, function: Function) -> Definition:
+    """A function that is called."""
     unit, graph = context.unit, context.graphs[function.name]
     if any(b.terminator is not None and context.waits(b.terminator) for b in graph.blocks):
         raise unit.fail(function.line, "a barrier in a function that is called is not supported")
-    return _prepare(context, function, {}, StateLayout(0)).text(f"@kcheck.fn.{unit.functions[function.name]}")
+    return _prepare(context, function, {}, StateLayout(0)).definition(
+        f"@kcheck.fn.{unit.functions[function.name]}"
+    )
 
 
-def _module_ir(
-    context: _Context, kernel: WarpFunction, state: StateLayout, vector_bytes: int, texts: list[str]
-) -> str:
+def _module(
+    context: _Context, kernel: WarpFunction, state: StateLayout, vector_bytes: int, lowered: Sequence[Definition]
+) -> LlvmModule:
     """The module: what the functions call, the functions, and what the scheduler knows of the kernel."""
     unit, points = context.unit, kernel.points
     sites = [
@@ -245,10 +249,11 @@ def _module_ir(
     )
     for signature in (faults.FAULT, faults.RUNNING):
         unit.declarations[signature.name] = signature.declaration
-    tables = [constant(SHAPE, shape), *_tables(points, sites)]
+    tables = {**unit.tables, SHAPE: constant(SHAPE, shape), **_tables(points, sites)}
     if unit.bounds:
-        tables.append(bounds_ir([unit.bounds.get(site, (0, 0)) for site in range(len(unit.sites))]))
-    return "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *tables, _METADATA])
+        tables[BOUNDS] = bounds_ir([unit.bounds.get(site, (0, 0)) for site in range(len(unit.sites))])
+    functions = {**unit.definitions, **{function.name: function for function in lowered}}
+    return LlvmModule(unit.declarations, functions, tables, _METADATA)
 
 
 def _queue_copies(
@@ -265,7 +270,7 @@ def _queue_copies(
     unit.definitions.update(copies.definitions(unit.copies, watchers, unit.declarations))
 
 
-def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> list[str]:
+def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> dict[str, str]:
     """What the scheduler knows of the suspension points, whose sites are given."""
     arrivals = [point.arrival for point in points]
     tables = {
@@ -276,7 +281,7 @@ def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> list[str
         KIND_TABLE: [KINDS[a.kind] for a in arrivals],
         SITE_TABLE: sites,
     }
-    return [table_ir(name, numbers) for name, numbers in tables.items()]
+    return {name: table_ir(name, numbers) for name, numbers in tables.items()}
 
 
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:

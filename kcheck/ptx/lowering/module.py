@@ -11,6 +11,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
+from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.program import GlobalVariable, SharedVariable, Site
 from kcheck.ptx.runtime import memory
 from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
@@ -35,6 +36,7 @@ class ModuleLowering:
         local: the layout of local memory in a vector's state; set once the functions are known.
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
+        declarations, definitions: of the LLVM module, by name with @; ``tables``: its constants.
         dynamic_shared: whether the code names shared memory of open size.
         axis: of a block: threads are numbered along it first, so that those of a vector can be neighbors there.
         in_rows: whether the threads of every vector are neighbors along the axis.
@@ -59,7 +61,8 @@ class ModuleLowering:
     globals: dict[str, int]
     functions: dict[str, int]
     declarations: dict[str, str] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     prints: bool = False
     dynamic_shared: bool = False
@@ -83,7 +86,6 @@ class ModuleLowering:
 
     def site(self, operation: Instruction | Call, space: str) -> int:
         """The number of a new site."""
-        text = operation.mnemonic if isinstance(operation, Instruction) else f"call {operation.target.name}"
         stack = self.places(operation)
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
@@ -93,7 +95,17 @@ class ModuleLowering:
         if array is not None and array.size is not None:
             self.bounds[len(self.sites)] = array.offset, array.size
         self.sites.append(
-            Site(operation.line, text, file, source_line, space, chain_of_calls, tests, updates, address)
+            Site(
+                operation.line,
+                operation.mnemonic,
+                file,
+                source_line,
+                space,
+                chain_of_calls,
+                tests,
+                updates,
+                address,
+            )
         )
         return len(self.sites) - 1
 
@@ -107,6 +119,11 @@ class ModuleLowering:
         if operation.loc is None:
             return ((self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0),)
         return tuple((self.module.files.get(loc.file, ""), loc.line) for loc in operation.loc.chain)
+
+    def _define(self, *functions: Definition) -> str:
+        """Add functions to the module; the name of the first one."""
+        self.definitions.update({function.name: function for function in functions})
+        return functions[0].name
 
     def _access_of(
         self, store: bool, element: str, space: str, width: int, companions: CompanionMemory | None = None
@@ -122,21 +139,19 @@ class ModuleLowering:
         key = (store, element, access.space, scalar, carries)
         if key not in self.accesses:
             if scalar:
-                name, text = memory.scalar_ir(access, self.declarations)
+                name = self._define(memory.scalar_ir(access, self.declarations))
             else:
                 if companions is not None:
                     self.access(store, element, space, scalar)
                     self.companion_access(companions, store, element, access.space)
-                name, text = memory.vector_ir(access, self.declarations, self.outlined)
-            self.definitions[name] = text
+                name = self._define(*memory.vector_ir(access, self.declarations, self.outlined))
             self.accesses[key] = name
         return self.accesses[key]
 
     def companion_access(self, companions: CompanionMemory, store: bool, element: str, space: str) -> str:
         """The function that loads or stores companions of ``element`` under a mask, in any space."""
-        name, text = companions.out_of_line(store, integer_of(element), space, self.width, self.declarations)
-        self.definitions[name] = text
-        return name
+        bits = integer_of(element)
+        return self._define(companions.out_of_line(store, bits, space, self.width, self.declarations))
 
     @property
     def local_stride(self) -> int:
@@ -148,11 +163,8 @@ class ModuleLowering:
         self.access(store, element, space, False)
         access = self._access_of(store, element, space, self.width)
         if stride == access.size:
-            name, text = memory.row_ir(access, self.declarations, self.outlined)
-        else:
-            name, text = memory.strided_ir(access, stride, self.declarations, self.outlined)
-        self.definitions[name] = text
-        return name
+            return self._define(memory.row_ir(access, self.declarations, self.outlined))
+        return self._define(memory.strided_ir(access, stride, self.declarations, self.outlined))
 
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
@@ -163,9 +175,7 @@ class ModuleLowering:
         """
         space = "global" if space == "const" else space
         admission = Admission(space, kind, size, size if extent is None else extent, by_offset)
-        name, texts = admit_ir(admission, self.width, self.local, self.declarations)
-        self.definitions.update(texts)
-        return name
+        return self._define(*admit_ir(admission, self.width, self.local, self.declarations))
 
 
 def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, int], int]:

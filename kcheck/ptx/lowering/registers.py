@@ -40,8 +40,8 @@ class Registers:
         self.unit = unit
         self.width = unit.width
         self.b = FlowBuilder(unit.width, unit.declarations, unit.definitions)
-        self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
-        self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
+        self.prologue = Builder(unit.width, unit.declarations, unit.definitions, "p", self.b.references)
+        self.each = Builder(unit.width, unit.declarations, unit.definitions, "e", self.b.references)
         self.uniform = uniform
         self.all_ones: frozenset[str] = frozenset()
         self.strides: Mapping[str, int] = {}

@@ -65,7 +65,7 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
         return dynamic if head[0] == "d" else fn.b.add(dynamic, fn.unit.shared_bytes)
     if head.startswith(("clock", "globaltimer")):
         fn.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
-        now = fn.b.value("call i64 @llvm.readcyclecounter()", "i64")
+        now = fn.b.invoke("@llvm.readcyclecounter", "i64", "", "i64")
         if head.endswith("_hi"):
             return fn.b.resize(fn.b.shift("lshr", now, 32), "i32")
         return fn.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now

@@ -11,15 +11,21 @@ from collections.abc import Sequence
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY, FlowBuilder
 from kcheck.ptx.ir.records import field_address
-from kcheck.ptx.ir.signature import call
 from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
 
 _NONE_YET = -3
 
 
-def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
+def loop(
+    width: int,
+    body: Sequence[str],
+    outcomes: Sequence[tuple[str, str]],
+    plain: Sequence[int],
+    references: set[str],
+) -> list[str]:
     """The function's body behind its entry block.
 
     Args:
@@ -27,8 +33,9 @@ def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], p
             ``%over``.
         outcomes: the outcome for its vector from each block that branches there, and the block.
         plain: numbers of the suspension points at which vectors wait for nothing but each other.
+        references: of the function; filled here.
     """
-    b = FlowBuilder(width, prefix="next")
+    b = FlowBuilder(width, prefix="next", references=references)
     bits, i32 = f"i{width}", "i32"
     end, before = Value("%end", i32), Value("%sofar", i32)
     b.label("over")

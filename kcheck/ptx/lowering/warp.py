@@ -23,9 +23,10 @@ from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import Liveness
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import field_address, load_field, store_field
-from kcheck.ptx.ir.signature import call
+from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.lowering import vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
@@ -69,7 +70,7 @@ class ControlFacts:
 
 
 class WarpFunction:
-    """Lowers one function; :meth:`text` gives its definition.
+    """Lowers one function; :meth:`definition` gives it.
 
     Attributes:
         points: where lanes of a kernel are suspended.
@@ -120,8 +121,8 @@ class WarpFunction:
 
     # --- the function
 
-    def text(self, name: str) -> str:
-        """The definition. ``name``: of a function that is not the kernel, whose name the scheduler knows."""
+    def definition(self, name: str) -> Definition:
+        """The function. ``name``: of a function that is not the kernel, whose name the scheduler knows."""
         b, fn, order = self.b, self.fn, self.cfg.order
         for k, n in enumerate(order):
             self._block(k, n)
@@ -144,10 +145,11 @@ class WarpFunction:
         each = [*zeros.lines, *fn.each.lines, *dispatch, *body]
         if not fn.function.is_entry:
             signature = function_signature(name, self.width, fn.function, carries=fn.carrier is not None)
-            return signature.definition([*head, *each], ATTRIBUTES)
+            return Definition(signature, (*head, *each), frozenset(b.references), attributes=ATTRIBUTES)
         plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
-        whole = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
-        return kernel_signature(self.width).definition(whole, ATTRIBUTES, linkage="")
+        loop = vector_loop.loop(self.width, each, self.outcomes, plain, b.references)
+        signature, references = kernel_signature(self.width), frozenset(b.references)
+        return Definition(signature, (*head, *loop), references, attributes=ATTRIBUTES, exported=True)
 
     def _enter(self) -> None:
         b = self.b
@@ -244,7 +246,7 @@ class WarpFunction:
         fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         fn.active = b.bits_mask(self.lanes, self.width)
         fn.blend = partial(self.keeps, n)
-        fn.inlining = " noinline" if affine_loop is not None else ""
+        fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(block.operations)
         for operation in block.body:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.records import load_field
-from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.events import Companion, Observer
 from kcheck.ptx.isa.matrices import WORDS, load_rows
@@ -101,7 +101,7 @@ def members(fn: FunctionLowering, instruction: Instruction) -> Value:
         return value
     name = f"@llvm.vector.reduce.or.v{value.lanes}i32"
     fn.unit.declarations[name] = f"declare i32 {name}(<{value.lanes} x i32>)"
-    return b.value(f"call i32 {name}({b.typed(b.select(fn.active, value, b.const('i32', 0)))})", "i32")
+    return b.invoke(name, "i32", b.typed(b.select(fn.active, value, b.const("i32", 0))), "i32")
 
 
 def post(fn: FunctionLowering, instruction: Instruction, place: Place) -> None:
@@ -164,7 +164,8 @@ class WarpView(FunctionLowering):
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
         self.real = real
         self.width = _WARP
-        self.b = FlowBuilder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
+        unit, prefix = real.unit, real.b.fresh("w")
+        self.b = FlowBuilder(_WARP, unit.declarations, unit.definitions, prefix, real.b.references)
         self.b.lines = real.b.lines
         self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.unit), 64)

@@ -9,7 +9,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, integer_of, mangle, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import CONTEXT, SHARED_CONTEXT, LocalLayout
 from kcheck.ptx.syntax.types import LLVM_BITS
 
@@ -47,8 +47,8 @@ class CompanionMemory(Protocol):
 
     def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
-    ) -> tuple[str, str]:
-        """The companion of ``width`` elements anywhere, under a mask: name and definition of a function.
+    ) -> Definition:
+        """The companion of ``width`` elements anywhere, under a mask, as a function.
 
         A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
         (addresses, companion, mask, context). ``element`` is an integer type.

@@ -7,7 +7,7 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.access import context_of
 from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout, context
 from kcheck.ptx.runtime.windows import (
@@ -37,10 +37,8 @@ class Admission:
     by_offset: bool = False
 
 
-def admit_ir(
-    access: Admission, width: int, local: LocalLayout, declarations: dict[str, str]
-) -> tuple[str, dict[str, str]]:
-    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access memory; name and definitions."""
+def admit_ir(access: Admission, width: int, local: LocalLayout, declarations: dict[str, str]) -> list[Definition]:
+    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access memory; then what it calls."""
     space, W = access.space, width
     name = f"@kcheck.admit.{space}.{int(access.kind)}.{access.extent}.{access.size}.v{W}"
     M, A = vector_type("i1", W), vector_type("i64", W)
@@ -65,13 +63,13 @@ def admit_ir(
         f.ret(mask)
     if W == 1:
         f.ret(look_up(f, space, access.kind, (access.extent, access.size), address, 0))
-        return quick, {quick: f.text()}
+        return [f.definition()]
     f.ret(f.run(slow, a=address, m=mask, **context(f)))
-    return quick, {quick: f.text(), slow.name: _admit_one_by_one(slow, access, W, declarations)}
+    return [f.definition(), _admit_one_by_one(slow, access, W, declarations)]
 
 
-def _admit_one_by_one(slow: Signature, access: Admission, width: int, declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(slow, "noinline cold", width, declarations)
+def _admit_one_by_one(slow: Signature, access: Admission, width: int, declarations: dict[str, str]) -> Definition:
+    f = FunctionBuilder(slow, "noinline", width, declarations, attributes="cold")
     room = Value(f.local(f"[{width} x i8]", 64), "ptr")
     admitted = f.array(room, "i8")
     with f.range(width) as lane:
@@ -81,4 +79,4 @@ def _admit_one_by_one(slow: Signature, access: Admission, width: int, declaratio
             may = look_up(f, access.space, access.kind, (access.extent, access.size), address, lane)
             admitted[lane] = may.to("i8")
     f.ret(f.load("i8", room, 0, width).ne(0))
-    return f.text()
+    return f.definition()

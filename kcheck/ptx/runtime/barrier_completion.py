@@ -14,7 +14,7 @@ from kcheck.ptx.abi import Block, FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.diagnosis import ANY, DIAGNOSE, SPLIT
 from kcheck.ptx.runtime.exited import FOUND_COUNTED, FOUND_EXITED, FOUND_RELEASED, SKIPPED, WHOLE_WARPS
 from kcheck.ptx.runtime.layout import STRICT_TABLE, WARP, BlockState, SuspendedLanes
@@ -26,14 +26,14 @@ RACE_COUNTED = Signature("@kcheck.race.counted", "void", {"launch": "ptr", "part
 TAKE_REDUCTION = Signature("@kcheck.reduce", "void", {"block": "ptr", "i": "i32"})
 
 
-def take_reduction_ir() -> str:
+def take_reduction_ir() -> Definition:
     """The counts of a completed barrier become its result, and counting starts again."""
     f = FunctionBuilder(TAKE_REDUCTION)
     block, i = record(f, "block", Block), f.argument("i")
     for counted, result in ((Block.true_count, Block.true_result), (Block.arrived, Block.arrived_result)):
         block.store(result, block.load(counted, i), i)
         block.store(counted, 0, i)
-    return f.text()
+    return f.definition()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
 from kcheck.ptx.ir.function import FunctionBuilder, Term
+from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.program import SchedulerVariant
 from kcheck.ptx.runtime import faults, slow_path
 from kcheck.ptx.runtime.faults import RUNNING
@@ -67,7 +68,7 @@ class Fresh:
 def scheduler_ir(variant: SchedulerVariant) -> str:
     """The module with ``kcheck_run``, ``kcheck_block`` and what they call, for all kernels of a variant."""
     scheduler = SchedulerModule(variant)
-    texts = [
+    functions = [
         *faults.definitions(scheduler.declarations).values(),
         _prepare(scheduler),
         *slow_path.definitions(scheduler).values(),
@@ -75,10 +76,10 @@ def scheduler_ir(variant: SchedulerVariant) -> str:
         _run_blocks(scheduler),
         _run_block(scheduler),
     ]
-    return "\n".join([*scheduler.declarations.values(), *texts])
+    return LlvmModule(scheduler.declarations, {made.name: made for made in functions}).text
 
 
-def _prepare(scheduler: SchedulerModule) -> str:
+def _prepare(scheduler: SchedulerModule) -> Definition:
     """Where the stack of a worker ends, and the thread indices of a block: by number, along the kernel's axis
     first."""
     f = FunctionBuilder(_PREPARE, "noinline", declarations=scheduler.declarations)
@@ -106,7 +107,7 @@ def _prepare(scheduler: SchedulerModule) -> str:
             with f.if_(index[k].value.eq(sizes[k])):
                 index[k].value = 0
                 index[k + 1].value += 1
-    return f.text()
+    return f.definition()
 
 
 def _along(axis: Term, of: Sequence[Term]) -> list[Term]:
@@ -196,7 +197,7 @@ class _Block:
         f.ret(f.run(SLOW_PATH, **self.given, **state, resume=f.argument("resume")))
 
 
-def _block(scheduler: SchedulerModule) -> str:
+def _block(scheduler: SchedulerModule) -> Definition:
     f = FunctionBuilder(_BLOCK, declarations=scheduler.declarations)
     block = _Block(f, scheduler)
     if scheduler.variant.race:
@@ -225,11 +226,11 @@ def _block(scheduler: SchedulerModule) -> str:
             scheduler.run(f, RACE_BARRIER, launch=f.argument("launch"))
         at.value = outcome.value
     block.slow()
-    return f.text()
+    return f.definition()
 
 
-def _run_blocks(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(_RUN_BLOCKS, linkage="", declarations=scheduler.declarations)
+def _run_blocks(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(_RUN_BLOCKS, exported=True, declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)
     number = f.variable("i64", f.argument("first"))
@@ -240,12 +241,12 @@ def _run_blocks(scheduler: SchedulerModule) -> str:
         with f.if_(outcome.ne(FINISHED)):
             f.ret(outcome)
         number.value += 1
-    return f.text()
+    return f.definition()
 
 
-def _run_block(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(_RUN_BLOCK, linkage="", declarations=scheduler.declarations)
+def _run_block(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(_RUN_BLOCK, exported=True, declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)
     f.ret(f.run(_BLOCK, **given, linear=f.argument("b"), resume=f.argument("resume")))
-    return f.text()
+    return f.definition()

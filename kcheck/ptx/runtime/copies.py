@@ -16,7 +16,7 @@ from kcheck.ptx.ir.builder import vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import CONTEXT, context
 
@@ -68,7 +68,9 @@ class CopyWatcher:
         """One lane's part of a copy is about to be made."""
 
 
-def definitions(queue: CopyQueue, watchers: Sequence[CopyWatcher], declarations: dict[str, str]) -> dict[str, str]:
+def definitions(
+    queue: CopyQueue, watchers: Sequence[CopyWatcher], declarations: dict[str, str]
+) -> dict[str, Definition]:
     """The functions for a kernel with asynchronous copies, by name."""
     W = queue.width
     add, finish, wait = (
@@ -78,7 +80,7 @@ def definitions(queue: CopyQueue, watchers: Sequence[CopyWatcher], declarations:
     _add(add, queue, watchers)
     _finish(finish, queue, watchers)
     _wait(wait, queue)
-    return {f.signature.name: f.text() for f in (add, finish, wait)}
+    return {f.signature.name: f.definition() for f in (add, finish, wait)}
 
 
 def move_of(f: FunctionBuilder, queue: CopyQueue, copy: Record, lane: Term) -> Move:

@@ -12,7 +12,7 @@ from kcheck.ptx.abi import WAITING, Block, FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.faults import RUNNING, report_fault
 from kcheck.ptx.runtime.layout import (
     ALIGNED_TABLE,
@@ -52,7 +52,7 @@ WHERE = Signature("@kcheck.where", "void", IN_BLOCK)
 _NOWHERE = -1
 
 
-def definitions(scheduler: SchedulerModule) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
     """The functions of this file, by name."""
     return {
         DIAGNOSE.name: _diagnose(scheduler),
@@ -75,8 +75,8 @@ class _Census:
     alive: LocalVariable
 
 
-def _diagnose(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(DIAGNOSE, "noinline cold", declarations=scheduler.declarations)
+def _diagnose(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(DIAGNOSE, "noinline", declarations=scheduler.declarations, attributes="cold")
     state, block, why = BlockState(f, scheduler), record(f, "block", Block), f.argument("why")
     told = block.load(Block.told)
     is_warning = why.eq(int(FaultKind.BARRIER_GONE))
@@ -115,7 +115,7 @@ def _diagnose(scheduler: SchedulerModule) -> str:
         size=census.threads[fewest],
         first=census.first[fewest],
     )
-    return f.text()
+    return f.definition()
 
 
 def _kind(f: FunctionBuilder, kind: FaultKind) -> Term:
@@ -171,7 +171,7 @@ def _most(state: BlockState, census: _Census, besides: Term) -> Term:
     return best.value
 
 
-def _split(scheduler: SchedulerModule) -> str:
+def _split(scheduler: SchedulerModule) -> Definition:
     f = FunctionBuilder(SPLIT, "noinline", declarations=scheduler.declarations)
     state = BlockState(f, scheduler)
     with state.each_warp() as warp, state.each_point() as point:
@@ -187,11 +187,11 @@ def _split(scheduler: SchedulerModule) -> str:
         with f.if_(here.value.ne(0) & here.value.ne(alive.value)):
             f.ret(1)
     f.ret(0)
-    return f.text()
+    return f.definition()
 
 
-def _seek(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(SEEK, "noinline cold", declarations=scheduler.declarations)
+def _seek(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(SEEK, "noinline", declarations=scheduler.declarations, attributes="cold")
     state, kind = BlockState(f, scheduler), f.argument("kind")
     with state.each_vector() as number:
         vector = state.vector(number)
@@ -201,17 +201,17 @@ def _seek(scheduler: SchedulerModule) -> str:
             with f.if_(waiting.ne(0) & is_wanted):
                 f.ret(point << 16 | number * state.width + f.trailing_zeros(waiting))
     f.ret(_NOWHERE)
-    return f.text()
+    return f.definition()
 
 
-def _grid_site(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(GRID_SITE, "noinline cold", declarations=scheduler.declarations)
+def _grid_site(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(GRID_SITE, "noinline", declarations=scheduler.declarations, attributes="cold")
     f.ret(BlockState(f, scheduler).table(SITE_TABLE)[_seek_kind(f, KINDS["grid"]) >> 16])
-    return f.text()
+    return f.definition()
 
 
-def _where(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(WHERE, "noinline cold", declarations=scheduler.declarations)
+def _where(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(WHERE, "noinline", declarations=scheduler.declarations, attributes="cold")
     found = f.variable("i32", _seek_kind(f, KINDS["spin"]))
     with f.if_(found.value.eq(_NOWHERE)):
         found.value = _seek_kind(f, ANY)
@@ -220,7 +220,7 @@ def _where(scheduler: SchedulerModule) -> str:
     thread = found.value & 0xFFFF
     site = BlockState(f, scheduler).table(SITE_TABLE)[found.value >> 16]
     f.run(RUNNING, launch=f.argument("launch"), block=f.argument("block"), t0=thread, site=site, lane=0)
-    return f.text()
+    return f.definition()
 
 
 def _seek_kind(f: FunctionBuilder, kind: Value | int) -> Term:

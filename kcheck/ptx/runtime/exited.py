@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.layout import KIND_TABLE, KINDS, STATE, WARP, BlockState, SchedulerModule, SuspendedLanes
 
 SKIPPED = Signature("@kcheck.skipped", "i1", {**STATE, "only": "i32"})
@@ -34,7 +34,7 @@ FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED = 0, 1, 2
 the counted warps have exited."""
 
 
-def definitions(scheduler: SchedulerModule) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
     """The functions of this file, by name."""
     return {SKIPPED.name: _skipped(scheduler), WHOLE_WARPS.name: _whole_warps(scheduler)}
 
@@ -45,8 +45,8 @@ def waits_for(state: BlockState, lanes: Record, point: Term, barrier: Term) -> T
     return is_block & lanes.load(SuspendedLanes.barrier).eq(barrier)
 
 
-def _skipped(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(SKIPPED, "noinline cold", declarations=scheduler.declarations)
+def _skipped(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(SKIPPED, "noinline", declarations=scheduler.declarations, attributes="cold")
     state = BlockState(f, scheduler)
     waited = f.zeros_of("i32", state.points)
     with state.each_vector() as number:
@@ -66,11 +66,11 @@ def _skipped(scheduler: SchedulerModule) -> str:
             with f.if_(exited.ne(0) & waited[point].ne(0)):
                 f.ret(1)
     f.ret(0)
-    return f.text()
+    return f.definition()
 
 
-def _whole_warps(scheduler: SchedulerModule) -> str:
-    f = FunctionBuilder(WHOLE_WARPS, "noinline cold", declarations=scheduler.declarations)
+def _whole_warps(scheduler: SchedulerModule) -> Definition:
+    f = FunctionBuilder(WHOLE_WARPS, "noinline", declarations=scheduler.declarations, attributes="cold")
     state, found = BlockState(f, scheduler), f.array("found", "i32")
     for number in (FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED):
         found[number] = 0
@@ -92,4 +92,4 @@ def _whole_warps(scheduler: SchedulerModule) -> str:
                 left = state.threads - warp * WARP
                 threads = (left < WARP).select(left, WARP)
                 found[FOUND_EXITED] += threads - come
-    return f.text()
+    return f.definition()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FAULTS, STOP_FAULT, STOP_REQUESTED, Block, FaultKind, FaultRecord, Launch
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature, call
+from kcheck.ptx.ir.signature import Definition, Signature
 
 FAULT = Signature(
     "@kcheck.fault",
@@ -59,13 +60,13 @@ def report_fault(
     )
 
 
-def definitions(declarations: dict[str, str]) -> dict[str, str]:
+def definitions(declarations: dict[str, str]) -> dict[str, Definition]:
     """The functions of this file, by name."""
     return {FAULT.name: _fault(declarations), RUNNING.name: _running(declarations)}
 
 
-def _fault(declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(FAULT, "noinline cold", linkage="", declarations=declarations)
+def _fault(declarations: dict[str, str]) -> Definition:
+    f = FunctionBuilder(FAULT, "noinline", exported=True, declarations=declarations, attributes="cold")
     launch, block = record(f, "launch", Launch), record(f, "block", Block)
     kind, thread = f.argument("kind"), f.argument("t0") + f.argument("lane")
     number = launch.fetch_add(Launch.fault_count, 1)
@@ -84,13 +85,13 @@ def _fault(declarations: dict[str, str]) -> str:
         fault.store(FaultRecord.lanes, f.term(f.const("i32", 1)) << (number_in_block & 31))
     with f.if_among(kind, [int(kind) for kind, row in FAULTS.items() if row.stops]):
         launch.store_shared(Launch.stop, STOP_FAULT)
-    return f.text()
+    return f.definition()
 
 
-def _running(declarations: dict[str, str]) -> str:
+def _running(declarations: dict[str, str]) -> Definition:
     """Where a thread was when the host stopped the launch."""
-    f = FunctionBuilder(RUNNING, "noinline cold", linkage="", declarations=declarations)
+    f = FunctionBuilder(RUNNING, "noinline", exported=True, declarations=declarations, attributes="cold")
     launch = record(f, "launch", Launch)
     with f.if_(launch.load_shared(Launch.stop).eq(STOP_REQUESTED)):
         report_fault(f, FaultKind.RUNNING, f.argument("site"), lane=f.argument("lane"))
-    return f.text()
+    return f.definition()

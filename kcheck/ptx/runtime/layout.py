@@ -13,7 +13,7 @@ from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.program import SchedulerVariant
 
 WARP = 32
@@ -107,12 +107,12 @@ class SchedulerModule:
     def shape(self, f: FunctionBuilder) -> Record:
         """What is known of the kernel."""
         self.declarations[SHAPE] = f"{SHAPE} = external constant i64"
-        return Record(f, Value(SHAPE, "ptr"), KernelShape)
+        return Record(f, f.address_of(SHAPE), KernelShape)
 
     def table(self, f: FunctionBuilder, name: str) -> Array:
         """A table of the kernel by suspension point."""
         self.declarations[name] = f"{name} = external constant i32"
-        return f.array(name, "i32")
+        return f.array(f.address_of(name), "i32")
 
     def run(self, f: FunctionBuilder, function: Signature, /, **arguments: Value | int) -> Term:
         """Call a function of the kernel's module."""
@@ -128,11 +128,11 @@ VECTOR_BYTES = Signature("@kcheck.vector.bytes", "i64", {})
 """The size of a vector's state, for code that is emitted before it is known."""
 
 
-def vector_bytes_ir(size: int) -> str:
+def vector_bytes_ir(size: int) -> Definition:
     """The function VECTOR_BYTES, inlined wherever it is called."""
     f = FunctionBuilder(VECTOR_BYTES, "alwaysinline")
     f.ret(size)
-    return f.text()
+    return f.definition()
 
 
 def kernel_signature(width: int) -> Signature:

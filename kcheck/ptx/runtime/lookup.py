@@ -9,7 +9,7 @@ from kcheck.ptx.abi import AllocationRecord, FaultKind, Launch, SiteCache, Worke
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.faults import report_fault
 
 VECTOR = {"launch": "ptr", "worker": "ptr", "block": "ptr", "warp": "ptr", "t0": "i32"}
@@ -44,7 +44,7 @@ RESOLVE = Signature(
 """Whether one lane may access [address, address + size), recording a fault if not. The address must also be a
 multiple of ``align``."""
 
-_BOUNDS = "@kcheck.bounds"
+BOUNDS = "@kcheck.bounds"
 
 ALLOCATION = Signature("@kcheck.allocation", "ptr", {"launch": "ptr", "a": "i64"})
 """The last allocation that begins at or below an address; null if there is none."""
@@ -84,7 +84,7 @@ def find_allocation(f: FunctionBuilder, address: Value) -> Record:
 
 def resolve_ir(
     local: LocalLayout, static_shared: int, param_bytes: int, width: int, has_bounds: bool = False
-) -> dict[str, str]:
+) -> dict[str, Definition]:
     """The functions of this file, by name.
 
     Args:
@@ -95,7 +95,7 @@ def resolve_ir(
         has_bounds: whether the module has the table of :func:`bounds_ir`.
     """
     resolve = _Resolve(local, static_shared, param_bytes, width, has_bounds)
-    return {ALLOCATION.name: _allocation(), RESOLVE.name: resolve.text()}
+    return {ALLOCATION.name: _allocation(), RESOLVE.name: resolve.definition()}
 
 
 def bounds_ir(bounds: Sequence[tuple[int, int]]) -> str:
@@ -105,12 +105,12 @@ def bounds_ir(bounds: Sequence[tuple[int, int]]) -> str:
         bounds: by site: offset in the window and size, in bytes; a size of 0 stands for the whole window.
     """
     numbers = ", ".join(f"i64 {number}" for pair in bounds for number in pair)
-    return f"{_BOUNDS} = internal constant [{2 * len(bounds)} x i64] [{numbers}]"
+    return f"{BOUNDS} = internal constant [{2 * len(bounds)} x i64] [{numbers}]"
 
 
-def _allocation() -> str:
+def _allocation() -> Definition:
     """A binary search of the table of allocations."""
-    f = FunctionBuilder(ALLOCATION, "noinline cold")
+    f = FunctionBuilder(ALLOCATION, "noinline", attributes="cold")
     launch = record(f, "launch", Launch)
     table = launch.records(Launch.allocations, AllocationRecord)
     low, high = f.variable("i64", 0), f.variable("i64", launch.load(Launch.allocation_count))
@@ -125,7 +125,7 @@ def _allocation() -> str:
     with f.if_(low.value.eq(0)):
         f.ret(f.operand(0, "ptr"))
     f.ret(table[low.value - 1].pointer)
-    return f.text()
+    return f.definition()
 
 
 class _Resolve:
@@ -139,13 +139,13 @@ class _Resolve:
         self.static_shared = static_shared
         self.param_bytes = param_bytes
         self.width = width
-        self.f = FunctionBuilder(RESOLVE, "noinline cold")
+        self.f = FunctionBuilder(RESOLVE, "noinline", attributes="cold")
         self.launch, self.worker = record(self.f, "launch", Launch), record(self.f, "worker", Worker)
         self.address, self.size = self.f.argument("a"), self.f.argument("size")
         self.space = self.f.argument("space")
 
-    def text(self) -> str:
-        """The definition."""
+    def definition(self) -> Definition:
+        """The function."""
         f = self.f
         with f.if_((self.address & (f.argument("align") - 1)).ne(0)):
             self._refuse(int(FaultKind.MISALIGNED))
@@ -163,7 +163,7 @@ class _Resolve:
             with f.if_(self._inside(base, f.term(f.const("i64", self.local.stride)))):
                 f.ret(1)
         self._refuse(f.argument("kind"))
-        return f.text()
+        return f.definition()
 
     def _shared(self) -> tuple[Term, Term]:
         """The part of the shared window that the instruction may access: an array, or all of it."""
@@ -171,7 +171,7 @@ class _Resolve:
         size = self.launch.load(Launch.dynamic_shared).to("i64") + self.static_shared
         if not self.has_bounds:
             return base, size
-        bounds, row = f.array(_BOUNDS, "i64"), f.argument("site") * 2
+        bounds, row = f.array(f.address_of(BOUNDS), "i64"), f.argument("site") * 2
         own = f.variable("i64", bounds[row + 1])
         with f.if_(own.value.eq(0)):
             own.value = size

@@ -28,6 +28,7 @@ from kcheck.ptx.ir.builder import Value, integer_of, mangle
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, masked_store
+from kcheck.ptx.ir.signature import Definition, Inlining
 from kcheck.ptx.runtime.access import AccessKind, context_of, slow_signature
 from kcheck.ptx.runtime.lookup import context
 from kcheck.ptx.runtime.windows import (
@@ -51,8 +52,8 @@ def _resolve(f: FunctionBuilder, access: AccessKind, address: Value, lane: Value
 # --- one address
 
 
-def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> tuple[str, str]:
-    """The access of one address (W = 1, or the same for all lanes): name and definition.
+def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> Definition:
+    """The access of one address (W = 1, or the same for all lanes).
 
     A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
     With companions a load also takes a pointer for the value's, and a store the companion, after these.
@@ -78,7 +79,7 @@ def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> tuple[str, st
         f.ret()
     else:
         f.ret(f.load(access.element, pointer, size))
-    return f.signature.name, f.text()
+    return f.definition()
 
 
 def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
@@ -95,8 +96,8 @@ def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
 # --- a vector of addresses
 
 
-def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
-    """The access of W addresses: name and definition.
+def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> list[Definition]:
+    """The access of W addresses, then what it calls.
 
     A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, anything in inactive
     lanes; a store takes (addresses, values, mask, context). ``outlined``: called, not inlined. With companions a
@@ -104,14 +105,14 @@ def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) 
     """
     shape = mangle(access.element, access.width) + (access.companions.suffix if access.companions else "")
     given = {"a": access.addresses, **access.value_and_companion, "m": access.mask, **context_of(access.space)}
-    inlining = "noinline" if outlined and access.space != "local" else "alwaysinline"
+    inlining: Inlining = "noinline" if outlined and access.space != "local" else "alwaysinline"
     f = FunctionBuilder(access.signature(shape, given), inlining, access.width, declarations)
     if access.space != "local":
         _quick(f, access)
     _slow_call(f, access)
     if access.companions is not None:  # the slow path stays in the plain function, and in one for companions
-        return f.signature.name, f.text()
-    return f.signature.name, "\n".join([f.text(), _slow(access, declarations)])
+        return [f.definition()]
+    return [f.definition(), _slow(access, declarations)]
 
 
 def _quick(f: FunctionBuilder, access: AccessKind) -> None:
@@ -169,7 +170,7 @@ def _slow_call(f: FunctionBuilder, access: AccessKind) -> None:
     f.ret(None if access.store else result)
 
 
-def _slow(access: AccessKind, declarations: dict[str, str]) -> str:
+def _slow(access: AccessKind, declarations: dict[str, str]) -> Definition:
     """The function for lanes that are not side by side, or not all inside."""
     f = FunctionBuilder(slow_signature(access), "noinline", access.width, declarations)
     addresses, mask = f.argument("a"), f.argument("m")
@@ -197,7 +198,7 @@ def _slow(access: AccessKind, declarations: dict[str, str]) -> str:
                 loaded = f.load(access.element, pointer, access.size)
                 f.store(loaded, f.array(Value(result, "ptr"), access.element).at(lane))
     f.ret(None if access.store else f.load(access.element, Value(result, "ptr"), 0, access.width))
-    return f.text()
+    return f.definition()
 
 
 def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
@@ -226,8 +227,8 @@ def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
         f.ret(masked_gather(f, access.element, addresses, size, mask))
 
 
-def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
-    """The access of W elements side by side, by the address of the first: name and definition.
+def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> Definition:
+    """The access of W elements side by side, by the address of the first.
 
     It takes that address instead of W, otherwise as :func:`vector_ir`, whose slow path serves accesses that are
     not entirely inside.
@@ -245,7 +246,7 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
     values = {name: f.argument(name) for name in access.value}
     result = f.run(slow_signature(access), a=addresses, m=f.argument("m"), **context(f), **values)
     f.ret(None if access.store else result)
-    return signature.name, f.text()
+    return f.definition()
 
 
 _SHUFFLED = 4
@@ -268,8 +269,8 @@ def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     f.ret(f.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)]))
 
 
-def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
-    """The access of W elements ``stride`` bytes apart, by the address of the first lane: name and definition.
+def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool) -> Definition:
+    """The access of W elements ``stride`` bytes apart, by the address of the first lane.
 
     ``stride`` is a multiple of the element's size other than 0. If the first and the last active lane are inside
     one window and aligned, those between them are, too, with all that lies between. Parameters are those of
@@ -300,4 +301,4 @@ def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], ou
     values = {name: f.argument(name) for name in access.value}
     result = f.run(slow_signature(access), a=addresses, m=mask, **context(f), **values)
     f.ret(None if access.store else result)
-    return signature.name, f.text()
+    return f.definition()

@@ -10,7 +10,7 @@ import ctypes
 from kcheck.ptx.abi import Block, Launch, PrintRecord
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import LocalLayout
 
 PRINT_BYTES = 512
@@ -35,7 +35,7 @@ MALLOC = Signature("@kcheck.malloc", "i64", {"launch": "ptr", "size": "i64"})
 _ALIGNMENT = 16
 
 
-def print_ir(local: LocalLayout, declarations: dict[str, str]) -> str:
+def print_ir(local: LocalLayout, declarations: dict[str, str]) -> Definition:
     """The definition of PRINT: the arguments are in local memory."""
     f = FunctionBuilder(PRINT, "noinline", declarations=declarations)
     launch, block, data = record(f, "launch", Launch), record(f, "block", Block), f.argument("data")
@@ -55,10 +55,10 @@ def print_ir(local: LocalLayout, declarations: dict[str, str]) -> str:
             printed.store(PrintRecord.thread, block.array(places, "i32")[thread], axis)
             printed.store(PrintRecord.block, block.load(Block.index, axis), axis)
         f.copy(printed[1].pointer, data.to("ptr"), present)
-    return f.text()
+    return f.definition()
 
 
-def malloc_ir() -> str:
+def malloc_ir() -> Definition:
     """The definition of MALLOC."""
     f = FunctionBuilder(MALLOC, "noinline")
     launch, size = record(f, "launch", Launch), f.argument("size")
@@ -69,4 +69,4 @@ def malloc_ir() -> str:
         with f.if_(start + taken <= heap):
             f.ret(launch.load(Launch.heap) + start)
     f.ret(0)
-    return f.text()
+    return f.definition()

@@ -15,7 +15,7 @@ from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, Launch, Worke
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime import diagnosis, exited, warp_rendezvous
 from kcheck.ptx.runtime.barrier_completion import (
     BARRIERS,
@@ -51,7 +51,7 @@ _COMPLETE, _FORCED, _GRID = 1, 2, 3
 grid barrier."""
 
 
-def definitions(scheduler: SchedulerModule) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
     """The slow path and what it calls, by name."""
     f = FunctionBuilder(SLOW_PATH, "noinline", declarations=scheduler.declarations)
     _SlowPath(f, scheduler).emit()
@@ -60,7 +60,7 @@ def definitions(scheduler: SchedulerModule) -> dict[str, str]:
         **warp_rendezvous.definitions(scheduler),
         **diagnosis.definitions(scheduler),
         **exited.definitions(scheduler),
-        SLOW_PATH.name: f.text(),
+        SLOW_PATH.name: f.definition(),
     }
 
 

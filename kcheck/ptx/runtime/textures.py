@@ -14,7 +14,7 @@ from kcheck.ptx.abi import Addressing, FaultKind, Launch, Texture, TextureFormat
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import CONTEXT
 
@@ -92,7 +92,7 @@ class _Axes:
     weight: Array
 
 
-def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, str]:
+def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, Definition]:
     """The functions of this file, by name.
 
     Args:
@@ -103,13 +103,13 @@ def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, st
         _INDEX.name: _index(),
         _CHANNEL.name: _channel(declarations),
         _FIND.name: _find(),
-        FETCH.name: _Fetch(tracks_init, declarations).text(),
+        FETCH.name: _Fetch(tracks_init, declarations).definition(),
         SURFACE.name: _surface(declarations),
         QUERY.name: _query(),
     }
 
 
-def _find() -> str:
+def _find() -> Definition:
     f = FunctionBuilder(_FIND, "noinline")
     launch, handle = record(f, "launch", Launch), f.argument("handle")
     number = handle & 0xFFFFFFFF
@@ -119,14 +119,14 @@ def _find() -> str:
         with f.if_(handle.ne(0) & found.load(Texture.handle).eq(handle) & right):
             f.ret(found.pointer)
     f.ret(f.operand(0, "ptr"))
-    return f.text()
+    return f.definition()
 
 
 def _float(f: FunctionBuilder, name: str, x: Value, y: Value | float) -> Term:
     return f.term(f.op(name, x, y if isinstance(y, Value) else f.const(x.type, y)))
 
 
-def _axis(declarations: dict[str, str]) -> str:
+def _axis(declarations: dict[str, str]) -> Definition:
     """Wrap and mirror are defined for normalized coordinates only (guide, table "Addressing Modes")."""
     f = FunctionBuilder(_AXIS, "noinline", declarations=declarations)
     x, n, mode = f.variable("float", f.argument("x")), f.argument("n"), f.argument("mode")
@@ -144,10 +144,10 @@ def _axis(declarations: dict[str, str]) -> str:
     # What is further outside than the texels beside the edge is as those are; and what is not a number.
     low = f.intrinsic("maxnum", x.value, f.const("float", -2.0))
     f.ret(f.intrinsic("minnum", low, _float(f, "fadd", size, 2.0)))
-    return f.text()
+    return f.definition()
 
 
-def _index() -> str:
+def _index() -> Definition:
     f = FunctionBuilder(_INDEX, "noinline")
     i, n, mode = f.argument("i"), f.argument("n"), f.argument("mode")
     with f.if_(i < n):
@@ -158,10 +158,10 @@ def _index() -> str:
     with f.if_(mode.eq(Addressing.WRAP) & f.argument("unit").ne(0)):
         f.ret(is_below.select(n - 1, 0))
     f.ret(is_below.select(0, n - 1))
-    return f.text()
+    return f.definition()
 
 
-def _channel(declarations: dict[str, str]) -> str:
+def _channel(declarations: dict[str, str]) -> Definition:
     f = FunctionBuilder(_CHANNEL, "noinline", declarations=declarations)
     texture = record(f, "texture", Texture)
     form, pointer = texture.load(Texture.format), f.argument("address").to("ptr")
@@ -183,7 +183,7 @@ def _channel(declarations: dict[str, str]) -> str:
     with f.if_(form.eq(int(TextureFormat.FLOAT16))):
         f.ret(f.bitcast(f.cast("fpext", f.load("half", pointer), "float"), "i32"))
     f.ret(f.load("i32", pointer))
-    return f.text()
+    return f.definition()
 
 
 class _Fetch:
@@ -198,8 +198,8 @@ class _Fetch:
         self.addresses = f.array("addresses", "i64")
         self.place = f.array("place", "i32")
 
-    def text(self) -> str:
-        """The definition."""
+    def definition(self) -> Definition:
+        """The function."""
         f = self.f
         found = f.run(_FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=0)
         f.fill(f.argument("out"), 0, 4 * WORDS)
@@ -217,7 +217,7 @@ class _Fetch:
         with f.if_(self.is_filtered & ~self.gathers), f.range(4) as c:
             self.out[c] = f.term(f.bitcast(f.cast("fptrunc", self.sums[c], "float"), "i32"))
         f.ret(1)
-        return f.text()
+        return f.definition()
 
     def _axes(self) -> _Axes:
         f, texture = self.f, self.texture
@@ -322,7 +322,7 @@ class _Fetch:
                     self.out[WORDS - 1] = -1
 
 
-def _surface(declarations: dict[str, str]) -> str:
+def _surface(declarations: dict[str, str]) -> Definition:
     """Of a layered surface the layer comes first."""
     f = FunctionBuilder(SURFACE, "noinline", declarations=declarations)
     handle, mode = f.argument("handle"), f.argument("mode")
@@ -361,10 +361,10 @@ def _surface(declarations: dict[str, str]) -> str:
             report_fault(f, f.argument("kind"), f.argument("site"), address=x, size=size, lane=lane)
         f.ret(0)
     f.ret(at.value)
-    return f.text()
+    return f.definition()
 
 
-def _query() -> str:
+def _query() -> Definition:
     f = FunctionBuilder(QUERY, "noinline")
     found = f.run(_FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=f.argument("surface"))
     with f.if_(found.eq(0)):
@@ -384,4 +384,4 @@ def _query() -> str:
             answer.value = value
     f.store(answer.value, f.argument("out"))
     f.ret(1)
-    return f.text()
+    return f.definition()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.layout import (
     KIND_TABLE,
     KINDS,
@@ -33,12 +33,12 @@ RACE_WARP = Signature(
 _POSTED = (KernelShape.posted, KernelShape.taken, KernelShape.posted_bytes)
 
 
-def definitions(scheduler: SchedulerModule) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
     """The functions of this file, by name."""
     return {MEETING.name: _meeting(scheduler), RENDEZVOUS.name: _rendezvous(scheduler)}
 
 
-def _meeting(scheduler: SchedulerModule) -> str:
+def _meeting(scheduler: SchedulerModule) -> Definition:
     f = FunctionBuilder(MEETING, "noinline", declarations=scheduler.declarations)
     state = BlockState(f, scheduler)
     group = state.table(MEETING_TABLE)
@@ -51,10 +51,10 @@ def _meeting(scheduler: SchedulerModule) -> str:
             with f.if_(lanes.load(SuspendedCollective.members).eq(f.argument("mask"))):
                 here.value |= lanes.load(SuspendedCollective.waiting) << first_lane
     f.ret(here.value)
-    return f.text()
+    return f.definition()
 
 
-def _rendezvous(scheduler: SchedulerModule) -> str:
+def _rendezvous(scheduler: SchedulerModule) -> Definition:
     f = FunctionBuilder(RENDEZVOUS, "noinline", declarations=scheduler.declarations)
     state, any_ready = BlockState(f, scheduler), f.variable("i1", 0)
     sync = _Synchronized(f, scheduler) if scheduler.variant.race else None
@@ -84,7 +84,7 @@ def _rendezvous(scheduler: SchedulerModule) -> str:
             if sync is not None:
                 sync.report(warp)
     f.ret(any_ready.value)
-    return f.text()
+    return f.definition()
 
 
 def _meet(f: FunctionBuilder, warp: Term, point: Term, mask: Term) -> Term:

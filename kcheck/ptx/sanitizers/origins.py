@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.records import record as record_of
-from kcheck.ptx.ir.signature import Signature, call
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer
@@ -68,7 +69,7 @@ class OriginLog(Sanitizer):
 
         def note() -> None:
             lanes = b.splat(b.land(active, bad))
-            b.line(f"call void {signature.name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
+            b.invoke(signature.name, "void", f"{b.typed(what)}, {b.typed(lanes)}, {fn.context(site)}")
 
         rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
 
@@ -91,7 +92,7 @@ class OriginLog(Sanitizer):
         def say() -> None:
             bits = b.resize(b.mask_bits(lanes), "i32")
             where = {name: Value(f"%{name}", element) for name, element in _WHERE.items()}
-            call(b, TELL, **where, site=site, kind=int(kind), lanes=bits, sources=Value(table, "ptr"))
+            call(b, TELL, **where, site=site, kind=int(kind), lanes=bits, sources=b.address_of(table))
 
         rarely(fn, b.any(lanes), say)
 
@@ -102,7 +103,7 @@ class OriginLog(Sanitizer):
         for table, keys in self._uses.items():
             every = None in keys
             sites = self._sites.values() if every else (self._sites[k] for k in keys if k in self._sites)
-            unit.definitions[table] = sources_ir(table, sorted(set(sites)))
+            unit.tables[table] = sources_ir(table, sorted(set(sites)))
         return replace(fresh, block=True)
 
 
@@ -126,8 +127,8 @@ class _Origins:
         return self.records[self.threads * site + thread]
 
 
-def _origin_ir(width: int, declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(origin_signature(width), "noinline cold", width, declarations)
+def _origin_ir(width: int, declarations: dict[str, str]) -> Definition:
+    f = FunctionBuilder(origin_signature(width), "noinline", width, declarations, attributes="cold")
     origins = _Origins(f)
     number = origins.head.load(Origins.events) + 1
     origins.head.store(Origins.events, number)
@@ -135,11 +136,11 @@ def _origin_ir(width: int, declarations: dict[str, str]) -> str:
         origin = origins.of(f.argument("site"), f.argument("t0") + lane)
         origin.store(Origin.address, f.extract(f.argument("a"), lane))
         origin.store(Origin.number, number)
-    return f.text()
+    return f.definition()
 
 
-def _tell_ir(declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(TELL, "noinline cold", declarations=declarations)
+def _tell_ir(declarations: dict[str, str]) -> Definition:
+    f = FunctionBuilder(TELL, "noinline", declarations=declarations, attributes="cold")
     cache = record_of(f, "worker", Worker).records(Worker.sites, SiteCache)[f.argument("site")]
     reports = cache.load(SiteCache.base)  # the site is of no access, and counts its reports there
     cache.store(SiteCache.base, reports + 1)
@@ -158,20 +159,20 @@ def _tell_ir(declarations: dict[str, str]) -> str:
             last.value, address.value, found.value = event, origin.load(Origin.address), source + 1
         number.value += 1
     report_fault(f, f.argument("kind"), f.argument("site"), address=address.value, size=found.value, lane=lane)
-    return f.text()
+    return f.definition()
 
 
-def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> str:
+def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> Definition:
     """The function FRESH_BLOCK: at the start of a block clear the records and, with initcheck, mark its shared
     memory as uninitialized."""
-    f = FunctionBuilder(FRESH_BLOCK, linkage="", declarations=declarations)
+    f = FunctionBuilder(FRESH_BLOCK, exported=True, declarations=declarations)
     worker = record_of(f, "worker", Worker)
     if init:
         dynamic = record_of(f, "launch", Launch).load(Launch.dynamic_shared).to("i64")
         f.fill(worker.pointer_at(Worker.shared_init), -1, dynamic + static_shared)
     origins = worker.records(Worker.origins, Origins)
     origins.store(Origins.before, origins.load(Origins.events))
-    return f.text()
+    return f.definition()
 
 
 def sources_ir(table: str, sites: list[int]) -> str:

@@ -171,6 +171,11 @@ class Call:
     loc: Loc | None = None
     effects: list[tuple[Register, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
 
+    @property
+    def mnemonic(self) -> str:
+        """What findings call it."""
+        return f"call {self.target.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Label:

@@ -16,7 +16,7 @@ from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
 from kcheck.ptx.ir.records import load_field, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.access import AccessKind
 from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout
 from kcheck.ptx.syntax.types import LLVM_BITS
@@ -56,7 +56,7 @@ class Places:
 
     def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
-    ) -> tuple[str, str]:
+    ) -> Definition:
         """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.out_of_line`."""
         return shadow_ir(store, element, space, self, width, declarations)
 
@@ -137,8 +137,8 @@ def shadow_signature(store: bool, element: str, space: str, width: int) -> Signa
 
 def shadow_ir(
     store: bool, element: str, space: str, places: Places, width: int, declarations: dict[str, str]
-) -> tuple[str, str]:
-    """The shadow of ``width`` elements anywhere, under a mask: name and definition.
+) -> Definition:
+    """The shadow of ``width`` elements anywhere, under a mask.
 
     A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
     (addresses, shadow, mask, context). ``element`` is an integer type.
@@ -160,18 +160,18 @@ def shadow_ir(
         masked_scatter(f, f.argument("s"), at, size, mask)
     else:
         f.store(masked_gather(f, element, at, size, mask), f.argument("so"))
-    return signature.name, f.text()
+    return f.definition()
 
 
 UNWRITTEN = Signature("@kcheck.unwritten", "void", {"launch": "ptr", "a": "i64", "size": "i64"})
 """Memory from ``malloc`` (unless null) is uninitialized."""
 
 
-def unwritten_ir(declarations: dict[str, str]) -> str:
+def unwritten_ir(declarations: dict[str, str]) -> Definition:
     """The function UNWRITTEN."""
     f = FunctionBuilder(UNWRITTEN, "noinline", declarations=declarations)
     address = f.argument("a")
     with f.if_(address.ne(0)):
         shadow = address + record(f, "launch", Launch).load(Launch.init_delta)
         f.fill(shadow.to("ptr"), -1, f.argument("size"))
-    return f.text()
+    return f.definition()

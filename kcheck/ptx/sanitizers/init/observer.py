@@ -8,12 +8,13 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.isa.events import Access, Arrange, Carrier, Companion, Observer, Update
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.move import part_of
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView, has_source, posted_kind, sources
 from kcheck.ptx.sanitizers.init import warp
-from kcheck.ptx.sanitizers.init.memory import unwritten_ir
+from kcheck.ptx.sanitizers.init.memory import UNWRITTEN, unwritten_ir
 from kcheck.ptx.sanitizers.init.registers import Shadows, companion_registers
 from kcheck.ptx.sanitizers.init.rows import row_shadows
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Vector
@@ -134,8 +135,8 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     def allocates(self, address: Value, size: Value) -> None:
         """Memory from ``malloc`` is uninitialized."""
         b = self.fn.b
-        b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
-        self.fn.unit.definitions["@kcheck.unwritten"] = unwritten_ir(self.fn.unit.declarations)
+        call(b, UNWRITTEN, launch=Value("%launch", "ptr"), a=address, size=size)
+        self.fn.unit.definitions[UNWRITTEN.name] = unwritten_ir(self.fn.unit.declarations)
 
     # --- calls
 
@@ -148,7 +149,8 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         for lane in range(fn.width):
             at = b.add(Value("%frame", "i64"), local.offset + local.init + lane * local.stride)
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at.text}", "ptr")
-            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {fn.local_bytes}, i1 false)")
+            filled = f"ptr {pointer.text}, i8 -1, i64 {fn.local_bytes}, i1 false"
+            b.invoke("@llvm.memset.p0.i64", "void", filled)
 
     def passed(self, name: str, offset: int, kind: PtxType) -> Companion:
         """The shadow of a value in a ``.param`` array."""

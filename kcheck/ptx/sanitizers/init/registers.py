@@ -204,7 +204,7 @@ class Shadows:
         name = fn.unit.companion_access(places(fn.unit), False, element, space)
         place = self.slot(element, fn.width)
         address, mask = b.splat(address), b.splat(mask)
-        b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {fn.context(site)})")
+        b.invoke(name, "void", f"{b.typed(address)}, {b.typed(mask)}, ptr {place}, {fn.context(site)}")
         return self.loaded(place, element, fn.width)
 
     def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
@@ -212,7 +212,8 @@ class Shadows:
         fn, b = self.fn, self.fn.b
         name = fn.unit.companion_access(places(fn.unit), True, shadow.type, space)
         address, shadow, mask = b.splat(address), b.splat(shadow), b.splat(mask)
-        b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {fn.context(site)})")
+        given = f"{b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {fn.context(site)}"
+        b.invoke(name, "void", given)
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
         """Record, where a load brought undefined bits, which load it was."""

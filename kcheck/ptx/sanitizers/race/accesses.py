@@ -10,7 +10,7 @@ from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_load
 from kcheck.ptx.ir.records import Record, new_record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import CONTEXT, context
 from kcheck.ptx.sanitizers.race.cells import NAMES, Cells, cell_signature, check_lanes, times, weighs_values
 from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts
@@ -61,7 +61,7 @@ class CheckedAccess:
         return [place for place in reversed(CHECKED) if place in wanted and facts.checks(place)]
 
 
-def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> dict[str, str]:
+def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> dict[str, Definition]:
     """The function of an access, and what it calls besides the checks of single granules."""
     if access.is_same:
         return {access.signature.name: _same_ir(access, facts, declarations)}
@@ -94,7 +94,7 @@ def _window(f: FunctionBuilder, space: str) -> _Window:
 # --- lanes side by side
 
 
-def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> str:
+def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """Lanes side by side are checked side by side; others, and whatever may be a race, one by one."""
     W = access.width
     f = FunctionBuilder(access.signature, "noinline", W, declarations)
@@ -118,7 +118,7 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
         _check_at_one_address(f, access, facts)
     given = {"v": f.argument("v")} if access.kind == WRITE else {}
     f.run(access.one_by_one, a=addresses, m=mask, **given, **context(f))
-    return f.text()
+    return f.definition()
 
 
 def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
@@ -253,7 +253,7 @@ class _LaneChecks:
                     f.break_()
 
 
-def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> str:
+def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """In the order of the lanes."""
     f = FunctionBuilder(access.one_by_one, "noinline", 1, declarations)
     checks = _LaneChecks(f, access, facts)
@@ -261,10 +261,10 @@ def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[s
     checks.keep(bits)
     with f.set_bits(bits) as lane:
         checks.check(lane, checks.addresses[lane])
-    return f.text()
+    return f.definition()
 
 
-def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> str:
+def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """The first lane and the last stand for all: lanes of one instruction do not conflict with each other, and two
     records are as good as all."""
     f = FunctionBuilder(access.signature, "noinline", 1, declarations)
@@ -279,4 +279,4 @@ def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, st
     checks.check(first, address)
     with f.if_(first.ne(last)):
         checks.check(last, address)
-    return f.text()
+    return f.definition()

@@ -18,7 +18,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_store
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.sanitizers.race.facts import RaceFacts
 from kcheck.ptx.sanitizers.race.judge import BENIGN, JUDGE
 from kcheck.ptx.sanitizers.race.layout import (
@@ -266,7 +266,7 @@ def cell_signature(kind: int, space: str) -> Signature:
     )
 
 
-def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str]) -> str:
+def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """The definition of :func:`cell_signature`."""
     f = FunctionBuilder(cell_signature(kind, space), "noinline", declarations=declarations)
     state, me = Record(f, f.argument("rs"), RaceState), f.argument("me")
@@ -293,4 +293,4 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
                 f.run(JUDGE, record=record, stamp=stamp, info=info, **given)
     if is_remembered(kind, space, facts):
         cells.remember(kind, me)
-    return f.text()
+    return f.definition()

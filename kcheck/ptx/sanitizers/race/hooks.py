@@ -9,8 +9,9 @@ from kcheck.ptx.abi import Launch
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.replicas import ALL, THREADS, needed_loads
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.calls import call, operand
 from kcheck.ptx.ir.records import load_field, store_field
-from kcheck.ptx.ir.signature import Signature, call, operand
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.isa.events import Access, Copy, Observer, Update
 from kcheck.ptx.isa.loadstore import unchecked_load
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -89,11 +90,11 @@ class CheckFunctions:
         return access.signature
 
     def table(self, threads: int) -> str:
-        """A constant, 32 bits for each warp, with a set of threads."""
+        """The name of a constant, 32 bits for each warp, with a set of threads."""
         words = [threads >> n & (1 << 32) - 1 for n in range(0, THREADS, 32)]
         name = f"@kcheck.race.needed.{threads:x}"
         values = ", ".join(f"i32 {word}" for word in words)
-        self._unit.declarations[name] = f"{name} = private constant [{len(words)} x i32] [{values}]"
+        self._unit.tables[name] = f"{name} = private constant [{len(words)} x i32] [{values}]"
         return name
 
 
@@ -119,7 +120,8 @@ class RaceObserver(WarpObserver):
             return None
         b, width = self.fn.b, self.fn.width
         warp = b.resize(b.shift("lshr", _FIRST, 5), "i64")
-        place = b.value(f"getelementptr i32, ptr {self._checks.table(threads)}, i64 {warp.text}", "ptr")
+        table = b.address_of(self._checks.table(threads))
+        place = b.value(f"getelementptr i32, ptr {table.text}, i64 {warp.text}", "ptr")
         word = b.value(f"load i32, ptr {place.text}", "i32")
         return b.bits_mask(b.resize(b.shift("lshr", word, b.land(_FIRST, 31)), f"i{width}"), width)
 

@@ -8,7 +8,7 @@ from kcheck.ptx.abi import AllocationRecord, Block
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record, same
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import find_allocation
 from kcheck.ptx.sanitizers.race.layout import (
     CHANGED,
@@ -72,12 +72,12 @@ writes, or reads plainly; ``address`` is the granule's."""
 
 
 @functools.cache
-def definitions(fences: bool) -> dict[str, str]:
+def definitions(fences: bool) -> dict[str, Definition]:
     """Every function of this file, by name; with fences the host is asked first."""
     return {BENIGN.name: _benign(), JUDGE.name: _judge(fences)}
 
 
-def _benign() -> str:
+def _benign() -> Definition:
     f = FunctionBuilder(BENIGN, "noinline")
     access, info = record(f, "access", RaceAccess), f.argument("info")
     lane, size = access.load(RaceAccess.lane), access.load(RaceAccess.size)
@@ -97,7 +97,7 @@ def _benign() -> str:
     with f.range(f.argument("granule")) as byte, f.if_(new[byte].ne(before[byte])):
         f.ret(0)
     f.ret(1)
-    return f.text()
+    return f.definition()
 
 
 class _Judge:
@@ -224,8 +224,8 @@ class _Judge:
         f.copy(race.address(Race.value), source, size.to("i64"))
 
 
-def _judge(fences: bool) -> str:
-    f = FunctionBuilder(JUDGE, "noinline cold")
+def _judge(fences: bool) -> Definition:
+    f = FunctionBuilder(JUDGE, "noinline", attributes="cold")
     judge = _Judge(f)
     judge.return_if_ordered()
     base = judge.owner()
@@ -233,4 +233,4 @@ def _judge(fences: bool) -> str:
     if fences:
         judge.ask(base, benign)
     judge.enter(base, benign)
-    return f.text()
+    return f.definition()

@@ -8,7 +8,7 @@ from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
-from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.barrier_completion import RACE_COUNTED
 from kcheck.ptx.runtime.block_scheduler import RACE_BLOCK
 from kcheck.ptx.runtime.layout import WARP
@@ -44,7 +44,7 @@ def tell(f: FunctionBuilder, event: RaceEvent, a: Value | int = 0, b: Value | in
 
 
 @functools.cache
-def definitions(fences: bool) -> dict[str, str]:
+def definitions(fences: bool) -> dict[str, Definition]:
     """Every function of this file, by name; with fences the host gets every event that advances time."""
     made = {
         TICK.name: _tick(),
@@ -60,14 +60,14 @@ def definitions(fences: bool) -> dict[str, str]:
 DECLARATIONS = {"@llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1 immarg)"}
 
 
-def _tick() -> str:
+def _tick() -> Definition:
     f = FunctionBuilder(TICK, "alwaysinline")
     state = record(f, "rs", RaceState)
     now = state.load(RaceState.now)
     then = (now >= LAST_STAMP).select(now, now + 1)
     state.store(RaceState.now, then)
     f.ret(then)
-    return f.text()
+    return f.definition()
 
 
 def _advance(f: FunctionBuilder) -> tuple[Record, Term]:
@@ -75,8 +75,8 @@ def _advance(f: FunctionBuilder) -> tuple[Record, Term]:
     return state, f.run(TICK, rs=state.pointer)
 
 
-def _block(fences: bool) -> str:
-    f = FunctionBuilder(RACE_BLOCK, "noinline", linkage="")
+def _block(fences: bool) -> Definition:
+    f = FunctionBuilder(RACE_BLOCK, "noinline", exported=True)
     state, now = _advance(f)
     state.store(RaceState.start, now)
     state.store(RaceState.barrier, now)
@@ -88,22 +88,22 @@ def _block(fences: bool) -> str:
         start.store(BlockStart.block, f.argument("linear").to("i32"))
     if fences:
         tell(f, RaceEvent.BLOCK)
-    return f.text()
+    return f.definition()
 
 
-def _barrier(fences: bool) -> str:
-    f = FunctionBuilder(RACE_BARRIER, "noinline", linkage="")
+def _barrier(fences: bool) -> Definition:
+    f = FunctionBuilder(RACE_BARRIER, "noinline", exported=True)
     state, now = _advance(f)
     state.store(RaceState.barrier, now)
     if fences:
         tell(f, RaceEvent.BARRIER)
-    return f.text()
+    return f.definition()
 
 
-def _warp(fences: bool) -> str:
+def _warp(fences: bool) -> Definition:
     """Lanes that name each other synchronize: all of the warp, or a part of it; each then knows what the others
     knew."""
-    f = FunctionBuilder(RACE_WARP, "noinline", linkage="")
+    f = FunctionBuilder(RACE_WARP, "noinline", exported=True)
     state, warp, active = state_of(f), f.argument("warp"), f.argument("active")
     left = record(f, "launch", Launch).load(Launch.threads) - (warp << 5)
     some = (f.term(f.const("i32", 1)) << (left & (WARP - 1))) - 1
@@ -123,7 +123,7 @@ def _warp(fences: bool) -> str:
         if fences:
             tell(f, RaceEvent.WARP, warp.to("i64"), here.to("i64"))
         remaining.value &= ~(here | f.term(f.const("i32", 1)) << lane)
-    return f.text()
+    return f.definition()
 
 
 def _share(f: FunctionBuilder, rows: Term, lanes: Term, now: Term) -> None:
@@ -140,35 +140,35 @@ def _share(f: FunctionBuilder, rows: Term, lanes: Term, now: Term) -> None:
         f.store(shared, f.array(rows, "i32").at(k << 5), 4)
 
 
-def _warp_all() -> str:
+def _warp_all() -> Definition:
     f = FunctionBuilder(WARP_ALL, "noinline")
     masks = Value(f.local(f"[{WARP} x i32]", 64), "ptr")
     f.store(f.splat(f.argument("mask"), WARP), masks, 64)
     given = {"launch": f.argument("launch"), "active": f.argument("active"), "masks": masks}
     f.run(RACE_WARP, warp=f.argument("t0") >> 5, **given)
-    return f.text()
+    return f.definition()
 
 
-def _counted() -> str:
+def _counted() -> Definition:
     """A barrier that waits for some threads of the block is treated as one for all, and the report says so."""
-    f = FunctionBuilder(RACE_COUNTED, "noinline", linkage="")
+    f = FunctionBuilder(RACE_COUNTED, "noinline", exported=True)
     with f.if_(f.argument("part")):
         state_of(f).store(RaceState.counted, 1)
     f.run(RACE_BARRIER, launch=f.argument("launch"))
-    return f.text()
+    return f.definition()
 
 
-def _tell() -> str:
+def _tell() -> Definition:
     f = FunctionBuilder(TELL, "noinline")
     function = state_of(f).pointer_at(RaceState.tell)
     given = ", ".join(f.typed(f.argument(name)) for name in ("event", "a", "b", "c", "d"))
-    f.ret(f.value(f"call i32 {function.text}({given})", "i32"))
-    return f.text()
+    f.ret(f.invoke_at(function.text, "i32", given, "i32"))
+    return f.definition()
 
 
-def _fence() -> str:
+def _fence() -> Definition:
     f = FunctionBuilder(FENCE, "noinline")
     _advance(f)
     given = {"a": f.argument("t0").to("i64"), "b": f.argument("lanes").to("i64"), "c": f.argument("within")}
     f.run(TELL, launch=f.argument("launch"), event=int(RaceEvent.FENCE), **given, d=0)
-    return f.text()
+    return f.definition()
