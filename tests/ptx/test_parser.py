@@ -287,7 +287,6 @@ def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str
         ("multimem.red.global.add.u32 [%rd1], %r1;", "needs sm_90 or later"),
         ("tcgen05.wait::ld.sync.aligned;", "needs sm_100 or later"),
         ("sured.b.add.1d.u32.trap [%rd1, {%r1}], %r2;", "reductions on surfaces are not supported"),
-        ("alloca.u64 %rd1, %rd2, 16;", "use a local array of constant size"),
         ("add.u31 %r1, %r2, %r3;", "add.u31: not supported"),
         ("add.rn.u32 %r1, %r2, %r3;", "add.rn.u32: not supported"),
         ("add.u32 %r1, %r2;", "expected 3 operands, found 2"),
