@@ -9,7 +9,7 @@ from __future__ import annotations
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, TextureFormat
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.signature import call
+from kcheck.ptx.ir.calls import call
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
 from kcheck.ptx.isa.loadstore import admitted, elements, unchecked_load, unchecked_store
