@@ -125,6 +125,9 @@ def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
     return b.resize(total, "i32")
 
 
+PARALLEL = frozenset(f"{name}{count}" for name in (*_OPERATIONS, "vset") for count in (2, 4))
+"""Instructions on several bytes or halves: their third source only counts with ``.add``."""
+
 _D, _A, _B = ("<.u32|.s32=D>", "<.u32|.s32=A>", "<.u32|.s32=B>")
 _COMPARE = "<.eq|.ne|.lt|.le|.gt|.ge=cmp>"
 for _count in (2, 4):

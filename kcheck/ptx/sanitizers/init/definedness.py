@@ -25,6 +25,9 @@ MOVES = {"shl": 1, "shr": 1, "shf": 2, "bfe": 1, "bfi": 2, "prmt": 2, "brev": 1,
 LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
 """Opcodes whose result bits each depend on the same bit of the operands."""
 
+CHOICES = frozenset({"selp", "slct"})
+"""Opcodes whose result is one of the first two operands."""
+
 _HARMLESS = frozenset({"activemask", "bar", "barrier"})
 _TEXELS = frozenset({"tex", "tld4", "suld", "sust", "txq", "suq"})
 _MEMORY = MEMORY | _TEXELS
@@ -61,7 +64,7 @@ class Definedness:
 
 def is_precise(instruction: Instruction) -> bool:
     """Whether the shadow of a row's result is computed bit by bit."""
-    if instruction.opcode in MOVES or instruction.opcode in LOGIC or instruction.opcode == "selp":
+    if instruction.opcode in MOVES or instruction.opcode in LOGIC or instruction.opcode in CHOICES:
         return True
     return instruction.opcode == "cvt" and is_resize(instruction)
 
@@ -77,7 +80,7 @@ def is_copy(instruction: Instruction, constants: Mapping[str, int]) -> bool | No
     opcode = instruction.opcode
     if "pred" in instruction.modifiers:
         return False
-    if opcode in ("selp", "prmt"):
+    if opcode in CHOICES or opcode == "prmt":
         return True
     if opcode == "or":
         return None

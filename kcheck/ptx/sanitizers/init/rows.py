@@ -11,7 +11,8 @@ from functools import partial
 from kcheck.ptx.ir.builder import Builder, Value, integer_of
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
-from kcheck.ptx.sanitizers.init.definedness import LOGIC, MOVES, is_copy, is_resize
+from kcheck.ptx.isa.video import PARALLEL
+from kcheck.ptx.sanitizers.init.definedness import CHOICES, LOGIC, MOVES, is_copy, is_resize
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Instruction, Operand
 
@@ -68,13 +69,14 @@ def row_shadows(
             shadows.write(i, targets[0], shadow, lambda: b.lor(mixed, shadows.made(*operands)))
         else:
             shadows.write(i, targets[0], shadow, partial(b.const, "i1", 1))
-    elif i.opcode == "selp":
-        _selp(shadows, i, row, mods, operands, values, targets[0])
-    elif i.opcode == "setp" and len(operands) == 2 and mods.type().kind not in ("float", "packed"):
-        left, right = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
-        result = compared(b, mods, values, left, right)
+    elif i.opcode in CHOICES:
+        _choice(shadows, i, row, mods, operands, values, targets[0])
+    elif i.opcode == "setp" and mods.type().kind != "packed":
+        result = _test(shadows, row, mods, operands, values)
         for target in targets:
             shadows.write(i, target, result, lambda: b.const("i1", 1))
+    elif i.opcode in PARALLEL and "add" not in i.modifiers:
+        shadows.computed(i, targets, operands[:2])
     else:
         shadows.computed(i, targets, operands)
 
@@ -115,6 +117,30 @@ def logic(b: Builder, opcode: str, values: Sequence[Value], shadows: Sequence[Va
     return b.land(zero, one)
 
 
+def _test(
+    shadows: Shadows, row: Row, mods: Mods, operands: Sequence[Operand], values: Sequence[Value]
+) -> Value | None:
+    """Whether the outcome of a comparison, perhaps combined with a predicate, is undefined; None: it is defined.
+
+    A predicate that is false decides ``and``, one that is true decides ``or``.
+    """
+    b = shadows.fn.b
+    if mods.type().kind == "float":
+        undefined = shadows.undefined(*operands[:2])
+    else:
+        left, right = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
+        undefined = compared(b, mods, values[:2], left, right)
+    if len(operands) == 2:
+        return undefined
+    how, predicate = mods.get("bool"), values[2]
+    if undefined is not None and how != "xor":
+        undefined = b.land(undefined, predicate if how == "and" else b.invert(predicate))
+    of_predicate = shadows.undefined(operands[2])
+    if undefined is None or of_predicate is None:
+        return of_predicate if undefined is None else undefined
+    return b.lor(undefined, of_predicate)
+
+
 def compared(b: Builder, mods: Mods, values: Sequence[Value], left: Value, right: Value) -> Value:
     """Whether the outcome of an integer comparison is undefined: defined bits that differ decide equality, and the
     sign bit alone a comparison with 0."""
@@ -137,7 +163,7 @@ def _literal(value: Value) -> int | None:
         return None
 
 
-def _selp(
+def _choice(
     shadows: Shadows,
     i: Instruction,
     row: Row,
@@ -148,13 +174,18 @@ def _selp(
 ) -> None:
     b = shadows.fn.b
     x, y = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
-    condition = values[2]
-    chosen = b.select(condition, x, y)
     undecided = shadows.undefined(operands[2])
+    if undecided is not None and i.opcode == "slct" and not values[2].is_float:
+        undecided = b.compare("slt", _bits(shadows, row, mods, operands, values, 2), 0)  # its sign decides
+
+    def choose(first: Value, second: Value) -> Value:
+        chosen = row.emit(b, mods, first, second, values[2])
+        assert isinstance(chosen, Value)
+        return chosen
+
+    chosen = choose(x, y)
     if undecided is None:
-        shadows.write(
-            i, target, chosen, lambda: b.select(condition, shadows.made(operands[0]), shadows.made(operands[1]))
-        )
+        shadows.write(i, target, chosen, lambda: choose(shadows.made(operands[0]), shadows.made(operands[1])))
         return
     differ = b.xor(b.as_integer(values[0]), b.as_integer(values[1]))
     either = b.lor(b.lor(x, y), differ)
