@@ -22,6 +22,7 @@ class Step:
         space: ``global`` or ``shared``, of an access.
         width: of an access, in bytes.
         first, stride: thread t accesses the element (first + stride * t) % elements.
+        span: the bytes of these elements.
         warps: which warps take part (in a barrier: all).
         lanes: which lanes, as bits.
         blocks: which blocks, as bits.
@@ -37,11 +38,15 @@ class Step:
     lanes: int = 0xFFFFFFFF
     blocks: int = 3
     value: int | None = None
+    span: int = 32
 
 
-BYTES = 32
+BYTES = 256
 THREADS = 64
 BLOCKS = 2
+
+_SCATTERED = (0, 1, 2, 3, 5, 7, 11, 13, 31, 61)
+"""Strides of scattered lanes: odd ones take all elements to different places."""
 
 _MASKS = (0xFFFFFFFF, 0xFFFFFFFF, 1, 2, 0x80000000, 0xFFFF, 0x00010001)
 
@@ -83,6 +88,15 @@ def draw(seed: int, *, is_one_place: bool = False, has_partial: bool = False) ->
     return steps
 
 
+def draw_scattered(seed: int) -> list[Step]:
+    """A program whose lanes are scattered over more memory, some of them in the same place."""
+    rng = random.Random(seed)
+    return [
+        step if step.what in ("warp", "barrier") else replace(step, stride=rng.choice(_SCATTERED), span=BYTES)
+        for step in draw(seed)
+    ]
+
+
 def draw_values(seed: int) -> list[Step]:
     """A program of reads, writes and barriers; each write stores one of two values into zeroed memory."""
     rng = random.Random(seed)
@@ -120,7 +134,7 @@ def ptx(steps: list[Step]) -> str:
         if step.what == "warp":
             body.append(f"    bar.warp.sync {step.lanes};")
         else:
-            count = BYTES // step.width
+            count = step.span // step.width
             base = "%shared" if step.space == "shared" else "%global"
             body.append(f"""    mad.lo.u32 %e, %t, {step.stride}, {step.first};
     and.b32 %e, %e, {count - 1};
@@ -251,7 +265,7 @@ def _touched(steps: list[Step]) -> dict[Byte, list[_Done]]:
                     if group:
                         join(group)
                 continue
-            count = BYTES // step.width
+            count = step.span // step.width
             for thread in taking_part:
                 clocks[thread][thread] += 1
                 element = (step.first + step.stride * thread[1]) % count

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_values, is_error, ptx, racing
+from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_scattered, draw_values, is_error, ptx, racing
 
 from kcheck.cpu import races
 from kcheck.cpu.cache import ObjectCache
@@ -18,6 +19,7 @@ from kcheck.cpu.races import Races
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.compile import lower
+from kcheck.ptx.sanitizers.race import accesses
 from kcheck.ptx.sanitizers.race.layout import LAST_STAMP
 from kcheck.ptx.syntax.parser import parse
 
@@ -69,6 +71,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="module")
+def lane_by_lane(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """With compiled code of its own."""
+    return Bench(tmp_path_factory.mktemp("cache"))
+
+
 def _true(steps: list[Step]) -> set[tuple[int, int]]:
     return {pair for pairs in racing(steps).values() for pair in pairs}
 
@@ -91,6 +99,46 @@ def test_two_records_are_as_good_as_all(bench: Bench, seed: int, width: int) -> 
     found, true = bench.races(steps, width), _true(steps)
     assert found <= true, steps
     assert bool(found) == bool(true), steps
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_scattered_lanes_are_checked_at_once_as_they_are_one_by_one(
+    bench: Bench, lane_by_lane: Bench, monkeypatch: pytest.MonkeyPatch, seed: int, width: int
+) -> None:
+    """What is found races in truth, and is what the code finds that checks lane after lane."""
+    steps = draw_scattered(6000 + seed)
+    found, true = bench.races(steps, width), _true(steps)
+    assert found <= true, steps
+    assert bool(found) == bool(true), steps
+    monkeypatch.setattr(accesses, "MOST_PARTS", 0)
+    assert found == lane_by_lane.races(steps, width), steps
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("what", ["read", "atomic", "write"])
+def test_lanes_in_one_place_among_scattered_lanes_are_all_remembered(
+    bench: Bench, what: str, space: str, width: int
+) -> None:
+    """Lanes 3 and 11 access one element, lane 4 another; later lane 11 alone writes the element.
+
+    Of writes, which race at once, the last one is remembered.
+    """
+    both = Step(what, space, stride=8, warps=1, lanes=1 << 3 | 1 << 4 | 1 << 11, blocks=1, span=BYTES)
+    steps = [both, replace(both, what="write", lanes=1 << 11)]
+    assert (0, 1) in _true(steps)
+    assert bench.races(steps, width) == {(0, 0) if what == "write" else (0, 1)}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("stride", [0, 5])
+def test_a_read_of_another_block_is_remembered_after_a_barrier(bench: Bench, stride: int, width: int) -> None:
+    """A write of block 1 races with the read of block 0 alone: barriers order it with the reads of block 1."""
+    first = Step("read", "global", stride=stride, blocks=1, span=BYTES)
+    again = replace(first, blocks=2)
+    steps = [first, again, Step("barrier"), again, Step("barrier"), replace(again, what="write", warps=1, lanes=1)]
+    assert bench.races(steps, width) == {(0, 5)}
 
 
 @pytest.mark.parametrize("width", [1, 16])

@@ -143,13 +143,12 @@ class Array:
     element: str
 
     def at(self, index: Value | int) -> Term:
-        """The address of an element."""
+        """The address of an element; of several elements, if the index is a vector."""
         if isinstance(index, int) and index == 0:
             return Term(self.code, self.pointer, "ptr")
         index = self.code.operand(index, "i32")
-        return self.code.value(
-            f"getelementptr {self.element}, ptr {self.pointer}, {self.code.typed(index)}", "ptr"
-        )
+        text = f"getelementptr {self.element}, ptr {self.pointer}, {self.code.typed(index)}"
+        return self.code.value(text, "ptr", index.lanes)
 
     def __getitem__(self, index: Value | int) -> Term:
         return self.code.value(f"load {self.element}, ptr {self.at(index).text}", self.element)

@@ -1,4 +1,5 @@
-"""The functions that an access calls before it is made: whole vectors, one address for all lanes, lane by lane."""
+"""The functions that an access calls before it is made: adjacent lanes, one address for all, scattered lanes, and
+lane by lane."""
 
 from __future__ import annotations
 
@@ -8,14 +9,25 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Worker
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder, Term
-from kcheck.ptx.ir.masked import masked_load
+from kcheck.ptx.ir.masked import masked_gather, masked_load
 from kcheck.ptx.ir.records import Record, new_record, record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import CONTEXT, context
-from kcheck.ptx.sanitizers.race.cells import NAMES, Cells, cell_signature, check_lanes, times, weighs_values
+from kcheck.ptx.sanitizers.race.cells import (
+    NAMES,
+    Cells,
+    cell_signature,
+    check_lanes,
+    is_remembered,
+    times,
+    weighs_values,
+)
 from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts
 from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, WRITE, RaceAccess, RaceState
 from kcheck.ptx.sanitizers.race.sync import state_of
+
+MOST_PARTS = 2
+"""Scattered lanes with more granules each are checked one by one: the code would be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,37 +127,110 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
                 _check_in_space(f, access, facts, space, window, distance)
                 f.ret()
     if W > 1 and access.kind != WRITE:
-        _check_at_one_address(f, access, facts)
+        with f.block():
+            with f.if_(f.any(f.term(f.splat(low)).ne(addresses) & mask)):
+                f.break_()
+            _check_at_one_address(f, access, facts, low)
+    if W > 1:
+        _check_scattered(f, access, facts)
     given = {"v": f.argument("v")} if access.kind == WRITE else {}
     f.run(access.one_by_one, a=addresses, m=mask, **given, **context(f))
     return f.definition()
 
 
-def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
-    """Check lanes that are all at the address of the first one, and return; go on where one may be in a race.
+def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts, address: Term) -> None:
+    """Check lanes that are all at one address, and return; leave the block where one may be in a race.
 
-    The first and the last active lane stand for all, as in :func:`_same_ir`.
+    The first and the last active lane stand for all: lanes of one instruction do not conflict with each other, and
+    two records are as good as all.
     """
-    addresses, mask = f.argument("a"), f.argument("m")
-    low, bits = f.term(f.extract(addresses, 0)), f.term(f.mask_bits(mask))
-    on = f.term(f.const("i1", 1))
-    with f.block():
-        with f.if_(f.any(f.term(f.splat(low)).ne(addresses) & mask)):
+    bits, on = f.term(f.mask_bits(f.argument("m"))), f.term(f.const("i1", 1))
+    first = f.trailing_zeros(bits).to("i32")
+    last = f.term(f.const("i32", access.width - 1)) - f.leading_zeros(bits).to("i32")
+    state, me = state_of(f), f.argument("site") << THREAD_BITS | f.argument("t0")
+    t = times(state, facts, f.argument("t0") >> 5)
+    for space in access.places(facts):
+        window, granule = _window(f, space), facts.granule[space]
+        distance = address - window.base
+        with f.if_(distance < window.size):
+            index = distance >> (granule.bit_length() - 1)
+            infos = (me + first, me + last)
+            if access.size == granule:
+                _check_one_granule(Cells(f, state, space, facts, t, index, me, on), access.kind, infos)
+            for info in infos:
+                for part in range(access.size // granule):
+                    check_lanes(Cells(f, state, space, facts, t, index + part, info, on), access.kind, None)
+            f.ret()
+
+
+def _check_one_granule(cells: Cells, kind: int, infos: tuple[Term, Term]) -> None:
+    """Return in the two most frequent cases: nothing is to be recorded, or all that is recorded is old."""
+    f = cells.f
+    if cells.facts.copies and cells.space == "shared":
+        with f.if_(cells.inflight()):
             f.break_()
-        first = f.trailing_zeros(bits).to("i32")
-        last = f.term(f.const("i32", access.width - 1)) - f.leading_zeros(bits).to("i32")
-        state = state_of(f)
-        t = times(state, facts, f.argument("t0") >> 5)
-        for space in access.places(facts):
-            window, granule = _window(f, space), facts.granule[space]
-            distance = low - window.base
-            with f.if_(distance < window.size):
-                for lane in (first, last):
-                    me = f.argument("site") << THREAD_BITS | f.argument("t0") + lane
-                    for part in range(access.size // granule):
-                        index = (distance >> (granule.bit_length() - 1)) + part
-                        check_lanes(Cells(f, state, space, facts, t, index, me, on), access.kind, None)
-                f.ret()
+    with f.if_(cells.are_old(kind)):
+        if not is_remembered(kind, cells.space, cells.facts):
+            f.ret()
+            return
+        with f.if_(cells.is_full(kind)):
+            f.ret()
+        with f.if_(cells.old(cells.load("stamps", kind))):
+            cells.enter_two(kind, infos)
+            f.ret()
+
+
+def _check_scattered(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
+    """Check lanes wherever they are in the memory of one space, and return; go on where one may be in a race.
+
+    Of lanes in the same granule the last one's record remains. The others enter theirs one by one, unless they
+    write: then all do, in order, as the race is between them.
+    """
+    addresses, mask, is_write = f.argument("a"), f.argument("m"), access.kind == WRITE
+    state, first = state_of(f), f.argument("t0")
+    t = times(state, facts, first >> 5)
+    me = f.argument("site") << THREAD_BITS | first + f.lanes_const("i32", range(access.width))
+    for space in access.places(facts):
+        granule, window = facts.granule[space], _window(f, space)
+        parts = access.size // granule
+        if parts > MOST_PARTS:
+            continue
+        distances = addresses - window.base
+        with f.block():
+            with f.if_(f.any((distances >= window.size) & mask)):
+                f.break_()
+            lost = f.variable("i32", 0)
+            changed: list[Term] = []
+            if is_write and weighs_values(space, facts):
+                changed = _changed_scattered(f, access, granule, window, distances)
+            for part in range(parts):
+                index = (distances >> (granule.bit_length() - 1)) + part
+                cells = Cells(f, state, space, facts, t, index, me, mask, lost)
+                before = [(table, cells.load(table, WRITE)) for table in ("stamps", "infos") if is_write]
+                check_lanes(cells, access.kind, changed[part] if changed else None)
+                if is_write:
+                    with f.if_(lost.value.ne(0)):
+                        for table, value in before:
+                            cells.store(table, WRITE, value)
+                        f.break_()
+            with f.if_(lost.value.ne(0)):
+                left = f.term(f.bits_mask(lost.value.to(f"i{access.width}"), access.width))
+                if not is_write:
+                    f.run(access.one_by_one, a=addresses, m=left, **context(f))
+            f.ret()
+
+
+def _changed_scattered(
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: _Window, distances: Term
+) -> list[Term]:
+    """:func:`_changed` for lanes at any ``distances`` from the start of the window, all within it."""
+    W, size, value = access.width, access.size, f.argument("v")
+    inside = f.argument("m") & (distances + size <= window.size)
+    places = distances + window.base
+    old = f.term(masked_gather(f, access.bits, places, 1, inside))
+    differ = _pieces(f, old, granule).ne(_pieces(f, value, granule))
+    parts = size // granule
+    return [inside & f.term(f.shuffle(differ, differ, range(part, W * parts, parts))) for part in range(parts)]
 
 
 def _check_in_space(
@@ -265,13 +350,14 @@ def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[s
 
 
 def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
-    """The first lane and the last stand for all: lanes of one instruction do not conflict with each other, and two
-    records are as good as all."""
+    """The first lane and the last stand for all, as in :func:`_check_at_one_address`."""
     f = FunctionBuilder(access.signature, "noinline", 1, declarations)
     checks = _LaneChecks(f, access, facts)
     bits, address = f.term(f.mask_bits(f.argument("m"))), f.argument("a")
     with f.if_(bits.eq(0)):
         f.ret()
+    with f.block():
+        _check_at_one_address(f, access, facts, address)
     first = f.trailing_zeros(bits).to("i32")
     last = f.term(f.const("i32", access.width - 1)) - f.leading_zeros(bits).to("i32")
     for lane in (first, last):

@@ -1,7 +1,7 @@
 """The check of an access against the records of the granules it touches, and the record it leaves.
 
-Emitted for W lanes side by side (:func:`check_lanes`) and for one granule alone (:func:`cell_ir`), which also
-reports.
+Emitted for W lanes at once, side by side or scattered (:func:`check_lanes`), and for one granule alone
+(:func:`cell_ir`), which also reports.
 
 A record is *old* if a barrier separates it from now: it is from an earlier launch, or from this block before its
 last barrier. A record that is not old is ordered with an access by the same thread of the same block, or by the
@@ -15,8 +15,8 @@ import operator
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import FunctionBuilder, Term
-from kcheck.ptx.ir.masked import masked_store
+from kcheck.ptx.ir.function import FunctionBuilder, LocalVariable, Term
+from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.sanitizers.race.facts import RaceFacts
@@ -90,11 +90,12 @@ def times(state: Record, facts: RaceFacts, warp: Value) -> Times:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The current granules: one for each lane of ``me``, side by side from ``index`` on.
+    """The current granules, one for each lane of ``me``: side by side from ``index`` on, or one for each index.
 
     Attributes:
         state: of racecheck, a RaceState.
         me: the info that this access leaves; ``mask``: the lanes that access.
+        lost: gets the lanes (bits of an i32) whose record another lane overwrote, if there is an index for each.
     """
 
     f: FunctionBuilder
@@ -105,26 +106,35 @@ class Cells:
     index: Value
     me: Term
     mask: Term
+    lost: LocalVariable | None = None
 
     @property
     def lanes(self) -> int:
         return self.me.lanes
 
+    @property
+    def is_scattered(self) -> bool:
+        return self.index.lanes > 1
+
     def address(self, table: str, record: int) -> Term:
-        """Where the stamps or infos of a record are."""
+        """Where the stamps or infos of a record are; of each lane if they are scattered."""
         field = getattr(RaceState, f"{self.space}_{table}")
         return self.state.array(field, "i32", record).at(self.index)
 
     def load(self, table: str, record: int) -> Term:
-        return self.f.load("i32", self.address(table, record), 4, self.lanes)
+        f, address = self.f, self.address(table, record)
+        if self.is_scattered:
+            return f.term(masked_gather(f, "i32", address, 4, self.mask))
+        return f.load("i32", address, 4, self.lanes)
 
     def store(self, table: str, record: int, value: Value, mask: Value | None = None) -> None:
         """Set the stamps or infos of a record, in the lanes of the mask if there are several."""
         f, address = self.f, self.address(table, record)
         if self.lanes == 1:
             f.store(value, address, 4)
-        else:
-            masked_store(f, f.splat(value, self.lanes), address, 4, self.mask if mask is None else mask)
+            return
+        put = masked_scatter if self.is_scattered else masked_store
+        put(f, f.splat(value, self.lanes), address, 4, self.mask if mask is None else mask)
 
     def any(self, which: Value) -> Term:
         """Whether this holds in any lane that accesses."""
@@ -201,14 +211,41 @@ class Cells:
     def _replace(self, record: int, info: Term) -> None:
         self.store("stamps", record, self.times.now)
         self.store("infos", record, info)
+        self._find_lost(record, info, self.mask)
+
+    def _find_lost(self, record: int, info: Term, entered: Term) -> None:
+        """Note the lanes whose record is another lane's, after those that entered one have stored them."""
+        if self.lost is not None:
+            others = entered & self.load("infos", record).ne(info)
+            self.lost.value = self.lost.value | self.f.term(self.f.mask_bits(others)).to("i32")
+
+    def is_full(self, first: int) -> Term:
+        """Whether the two records of a kind conflict with any access before the next barrier already."""
+        i1, i2 = self.load("infos", first), self.load("infos", first + 1)
+        s1, s2 = self.load("stamps", first), self.load("stamps", first + 1)
+        group = WARP_MASK if self.facts.warps else THREAD_MASK
+        return self.current(s1) & self.current(s2) & _differ(i1, i2, group)
+
+    def are_old(self, kind: int) -> Term:
+        """Whether all accesses that one of a kind conflicts with are followed by a barrier, or by the beginning of
+        the launch."""
+        found = [
+            (self.old if first == WRITE else self.old_with_second)(self.load("stamps", first))
+            for first in first_records(kind, self.space, self.facts)
+        ]
+        return _all([self.f.term(self.f.const("i1", 1)), *found])
+
+    def enter_two(self, first: int, infos: tuple[Term, Term]) -> None:
+        """Enter two accesses into the records of a kind, which are old; only one if the infos are the same."""
+        self._replace(first, infos[1])
+        with self.f.if_(infos[0].ne(infos[1])):
+            self._replace(first + 1, infos[0])
 
     def _add(self, first: int, s1: Term) -> None:
-        """Enter this access into the two records of its kind, unless they conflict with any access before the next
-        barrier already."""
+        """Enter this access into the two records of its kind, unless they are full."""
         f, t = self.f, self.times
         i1, s2, i2 = self.load("infos", first), self.load("stamps", first + 1), self.load("infos", first + 1)
-        group = WARP_MASK if self.facts.warps else THREAD_MASK
-        is_full = self.current(s1) & self.current(s2) & _differ(i1, i2, group)
+        is_full = self.is_full(first)
         with f.if_(self.any(~is_full)):
             shift = self.current(s1) & _differ(i1, self.me, THREAD_MASK)
             moved = i1
@@ -226,6 +263,7 @@ class Cells:
                 ("infos", first, self.me, enter, i1),
             ):
                 self.store(table, record, where.select(value, before) if self.lanes == 1 else value, where)
+            self._find_lost(first, self.me, enter)
 
 
 def _differ(x: Term, y: Term, bits: int) -> Term:
@@ -242,11 +280,8 @@ def check_lanes(cells: Cells, kind: int, changed: Term | None) -> None:
     if facts.copies and space == "shared":
         with f.if_(cells.any(cells.inflight())):
             f.break_()
-    first = first_records(kind, space, facts)
-    if first:
-        stamps = [(record, cells.load("stamps", record)) for record in first]
-        old = [cells.old(stamp) if record == WRITE else cells.old_with_second(stamp) for record, stamp in stamps]
-        with f.if_(cells.any(~_all(old))):
+    if first_records(kind, space, facts):
+        with f.if_(cells.any(~cells.are_old(kind))):
             accepted = [cells.accepts(record) for record in records(kind, space, facts)]
             with f.if_(cells.any(~_all(accepted))):
                 f.break_()
