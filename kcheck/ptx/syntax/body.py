@@ -54,7 +54,7 @@ class Body:
         self.prototypes: dict[str, Prototype] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.scopes: list[_Scope] = []
-        self.stack: stack.Stack | None = None
+        self.stack: stack.AllocaStack | None = None
         self.halves: dict[str, tuple[Register, Register]] = {}
         self.taken: set[str] = set()
         self.loc: Loc | None = None
@@ -253,9 +253,9 @@ class Body:
             self.halves[register.name] = self._new_register("b64"), self._new_register("b64")
         return self.halves[register.name]
 
-    def _the_stack(self, line: int) -> stack.Stack:
+    def _the_stack(self, line: int) -> stack.AllocaStack:
         if self.stack is None:
-            self.stack = stack.Stack(self._new_register("b64"), Symbol(self._unique("alloca")))
+            self.stack = stack.AllocaStack(self._new_register("b64"), Symbol(self._unique("alloca")))
             self.variables[self.stack.room.name] = self.stack.variable(line)
         return self.stack
 

@@ -25,7 +25,7 @@ _MOST_ALIGN = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class AllocaStack:
     """The stack of a function: the register that points to its top, and the array."""
 
     top: Register
