@@ -175,7 +175,7 @@ def _check_one_granule(cells: Cells, kind: int, infos: tuple[Term, Term]) -> Non
             return
         with f.if_(cells.is_full(kind)):
             f.ret()
-        with f.if_(cells.old(cells.load("stamps", kind))):
+        with f.if_(cells.old_with_second(cells.load("stamps", kind))):
             cells.enter_two(kind, infos)
             f.ret()
 
