@@ -27,7 +27,7 @@ from kcheck.specfile.arrays import ndim_of
 from kcheck.specfile.distribution import check_keywords
 from kcheck.specfile.given import given_function
 from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
-from kcheck.specfile.pythonfile import Definition
+from kcheck.specfile.pythonfile import PythonDefinition
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.textures import KEYS as TEXTURE_KEYS
 from kcheck.specfile.textures import read_texture
@@ -67,7 +67,7 @@ def _check_signature(
     reader: Reader,
     node: YamlNode,
     who: str,
-    definition: Definition | None,
+    definition: PythonDefinition | None,
     known: tuple[str, ...],
     by_position: bool = False,
 ) -> None:

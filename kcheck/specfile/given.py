@@ -14,7 +14,7 @@ from typing import Any
 
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Fault, FunctionRef, Span
-from kcheck.specfile.pythonfile import Definition, KeywordSignature
+from kcheck.specfile.pythonfile import KeywordSignature, PythonDefinition
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 
 
@@ -108,7 +108,7 @@ def _name(function: Callable[..., Any]) -> str:
     return name if name.isidentifier() and name.isascii() else "function"
 
 
-def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[FunctionRef, Definition]:
+def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[FunctionRef, PythonDefinition]:
     """A function of a spec that is built in Python, with what its own file would show of it."""
     inner = plain_function(function)
     code = getattr(inner, "__code__", None)
@@ -118,7 +118,7 @@ def given_function(function: Callable[..., Any], root: Path, span: Span) -> tupl
         file = path.relative_to(root.resolve()).as_posix()
     line = code.co_firstlineno if code is not None else span.line
     place = Span(span.file, span.line, span.column)
-    return FunctionRef(file, _name(function), place, function), Definition(
+    return FunctionRef(file, _name(function), place, function), PythonDefinition(
         _name(function), line, _signature(inner)
     )
 

@@ -34,7 +34,7 @@ class KeywordSignature:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class PythonDefinition:
     """A name at the top level of a file. ``signature`` is known only where decorators cannot have changed it."""
 
     name: str
@@ -53,13 +53,13 @@ class PythonFile:
         fault: why it could not be parsed; its file is that of the argument ``shown``.
     """
 
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, PythonDefinition]
     anything: bool
     imports: tuple[tuple[int, str], ...]
     fault: Fault | None
 
 
-_NOTHING: Mapping[str, Definition] = {}
+_NOTHING: Mapping[str, PythonDefinition] = {}
 
 
 def parse_python(path: Path, shown: str) -> PythonFile:
@@ -91,26 +91,26 @@ def _parse(path: str, shown: str, size: int, _changed: int) -> PythonFile:
         return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"this is not valid Python: {error}"))
     except OSError as error:
         return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"the file cannot be read: {error.strerror}"))
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, PythonDefinition] = {}
     for definition in _definitions(tree.body):
         definitions[definition.name] = definition
     imports = tuple(_imports(tree))
     return PythonFile(definitions, "*" in definitions, imports, None)
 
 
-def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
+def _definitions(body: Iterable[ast.stmt]) -> Iterator[PythonDefinition]:
     for statement in body:
         match statement:
             case ast.FunctionDef():
-                yield Definition(statement.name, statement.lineno, _signature(statement))
+                yield PythonDefinition(statement.name, statement.lineno, _signature(statement))
             case ast.AsyncFunctionDef() | ast.ClassDef():
-                yield Definition(statement.name, statement.lineno, None)
+                yield PythonDefinition(statement.name, statement.lineno, None)
             case ast.Import(names=aliases):
                 for alias in aliases:
-                    yield Definition(alias.asname or alias.name.partition(".")[0], statement.lineno, None)
+                    yield PythonDefinition(alias.asname or alias.name.partition(".")[0], statement.lineno, None)
             case ast.ImportFrom(names=aliases):
                 for alias in aliases:
-                    yield Definition(alias.asname or alias.name, statement.lineno, None)
+                    yield PythonDefinition(alias.asname or alias.name, statement.lineno, None)
             case ast.Assign(targets=targets):
                 for target in targets:
                     yield from _targets(target)
@@ -128,10 +128,10 @@ def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
                     yield from _definitions(branch.body)
 
 
-def _targets(target: ast.expr) -> Iterator[Definition]:
+def _targets(target: ast.expr) -> Iterator[PythonDefinition]:
     for node in ast.walk(target):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield Definition(node.id, node.lineno, None)
+            yield PythonDefinition(node.id, node.lineno, None)
 
 
 def _signature(function: ast.FunctionDef) -> KeywordSignature | None:

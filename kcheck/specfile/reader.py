@@ -17,7 +17,7 @@ from kcheck.model import DTYPES, DType, Expression, Fault, FunctionRef, Span, Ty
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.given import given_function
 from kcheck.specfile.paths import PathRefused, file_in_root, shown
-from kcheck.specfile.pythonfile import Definition, parse_python
+from kcheck.specfile.pythonfile import PythonDefinition, parse_python
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import (
     ExpressionError,
@@ -47,7 +47,7 @@ _RESERVED = frozenset({"true", "false", "null"})
 class Defined:
     """That a Python file defines a name, and how, if its text shows that."""
 
-    definition: Definition | None
+    definition: PythonDefinition | None
 
 
 class Reader:
@@ -253,7 +253,7 @@ class Reader:
 
     # Functions.
 
-    def function(self, node: YamlNode | None, role: str) -> tuple[FunctionRef, Definition | None] | None:
+    def function(self, node: YamlNode | None, role: str) -> tuple[FunctionRef, PythonDefinition | None] | None:
         """A function in a file of the project, found without importing it, and its definition if one is seen."""
         text = self.text(node)
         if text is None or node is None:
