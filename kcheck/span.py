@@ -9,14 +9,15 @@ from kcheck.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A place in a text file. ``line`` and ``column`` count from 1; ``file`` is as the user would type it."""
+    """A place in a text file. ``line`` and ``column`` count from 1; ``file`` is as the user would type it. Line 0
+    is the file as a whole, which may not exist."""
 
     file: str
     line: int = 1
     column: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     @property
     def short(self) -> str:

@@ -123,7 +123,7 @@ def stored_failures(store: Store, named: NamedCase, op: str) -> list[StoredFailu
     if named.kind == "last":
         if found := store.failures(op=op, most=1):
             return found
-        raise click.UsageError(f"no failure{of_op} is open; `kcheck failures -a` lists closed ones")
+        raise click.UsageError(f"no open failures{of_op}; `kcheck failures -a` lists closed ones")
     if named.kind == "id":
         found = store.failures(op=op, prefix=str(named.value), states=STATES)
         if len(found) > 1:

@@ -69,7 +69,8 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, ou
     content = io.BytesIO()
     write_kcase(content, Kcase(taken, meant.verdict, known.bits or {}), __version__)
     _write(target, content.getvalue())
-    say(f"wrote {target}, {len(content.getvalue()):,} bytes: kcheck reproduce {shlex.quote(str(target))}")
+    say(f"wrote {target} ({len(content.getvalue()):,} bytes)")
+    say(f"run it with: kcheck reproduce {shlex.quote(str(target))}")
     return Exit.GOOD
 
 

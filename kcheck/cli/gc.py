@@ -70,7 +70,10 @@ def command(runs: int | None, snapshots: int | None, older_than: datetime | None
         gone, before, after = store.collect(limits)
     parts = [(gone.runs, "run"), (gone.failures, "closed failure"), (gone.snapshots, "snapshot")]
     deleted = [wording.count(number, noun) for number, noun in parts if number]
-    say(f"deleted {', '.join(deleted) or 'nothing'}; the store now takes {_size(after)} (was {_size(before)})")
+    if deleted:
+        say(f"deleted {', '.join(deleted)}; the store now takes {_size(after)} (was {_size(before)})")
+    else:
+        say(f"nothing to delete; the store takes {_size(after)}")
     return Exit.GOOD
 
 

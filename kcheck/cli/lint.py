@@ -28,7 +28,7 @@ class _Target(click.ParamType):  # type: ignore[type-arg]  # generic since click
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)([af]?)", str(value))
         if found is None:
-            self.fail(f"{value!r} is not a target; write sm_80, sm_90, sm_100 ...", param, ctx)
+            self.fail(f"{value!r} is not a target; write sm_80, sm_90 or another one", param, ctx)
         return f"sm_{found[1]}{found[2]}{found[3]}"
 
 

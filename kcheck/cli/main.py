@@ -207,6 +207,9 @@ def _show(error: click.ClickException) -> None:
     if isinstance(error, click.BadParameter):
         _name_where_given(error)
     message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        *others, last = [f"'{name}'" for name in sorted(error.possibilities)]
+        message = f"{error.message.rstrip('.')}; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
     if message[1:2].islower():
         message = message[0].lower() + message[1:]
     click.echo(f"kcheck: error: {message.rstrip('.')}", err=True)

@@ -182,6 +182,8 @@ class ConsoleReporter:
             return [whole]
         fix = plain.line(fault.fix)
         lines = list(layout.wrap(plain.line(f"{fault.span}: {fault.what}").split(" "), " ", width))
+        if not fix:
+            return lines
         return lines + ([fix] if fix.startswith("run: ") else list(layout.wrap(fix.split(" "), " ", width)))
 
     def _close_spec(self, event: SpecFinished) -> None:

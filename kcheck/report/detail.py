@@ -101,7 +101,7 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[DetailRo
         ("dtypes", case.dtypes),
         ("params", case.params),
         ("layouts", case.layouts),
-        ("values", case.values),
+        ("values", {name: wording.drawn(distribution) for name, distribution in case.values.items()}),
     ):
         if pairs:
             yield facts(label, pairs)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kcheck.dataclass import dataclass
 from kcheck.model import SANITIZERS, Case, CaseFinished, Status
-from kcheck.report import layout, plain
+from kcheck.report import layout, plain, wording
 from kcheck.report.causes import Cause, Warned
 from kcheck.report.detail import (
     Calls,
@@ -145,7 +145,9 @@ def case_words(case: Case, *, seed: bool = True, recipe: bool = True) -> Iterato
     groups = [_pairs("", {**case.dims, **case.dtypes, **params})]
     if recipe:
         groups.append(_pairs("layouts ", _shortened(case.layouts)))
-        groups.append(_pairs("values ", _shortened({name: str(drawn) for name, drawn in case.values.items()})))
+        groups.append(
+            _pairs("values ", _shortened({name: wording.drawn(each) for name, each in case.values.items()}))
+        )
     groups.append([f"seed {case.seed}"] if seed else [])
     told = [group for group in groups if group]
     for number, group in enumerate(told):

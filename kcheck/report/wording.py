@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from kcheck.model import DTYPES
+from kcheck.model import DTYPES, Distribution
 
 Value = float | complex | int | bool | None
 
@@ -80,6 +80,11 @@ def seconds(duration: float) -> str:
         return f"{duration:.1f} s"
     minutes, rest = divmod(round(duration), 60)
     return f"{minutes} min {rest:02d} s"
+
+
+def drawn(distribution: Distribution) -> str:
+    """How the values of an input were drawn; ``stored`` if the case has them, as after ``kcheck minimize``."""
+    return "stored" if distribution.name == "held" else str(distribution)
 
 
 def count(number: int, noun: str) -> str:

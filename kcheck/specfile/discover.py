@@ -12,7 +12,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.model.paths import OP_MARK, source_file
-from kcheck.nearest import did_you_mean
+from kcheck.nearest import nearest
 from kcheck.specfile import calibration
 from kcheck.specfile.declared import declared_specs, read_spec
 from kcheck.specfile.extends import extended
@@ -71,7 +71,7 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
             specs = [*declared_specs(argument), *_that_use(argument)]
         else:
             what = "this is not a spec, a folder of specs, or a source file that a spec uses"
-            faults.append(Fault(Span(shown(argument)), what, "name a .yaml file"))
+            faults.append(_fault(argument, what, "name a .yaml file"))
             continue
         for spec in specs:
             file, op = source_file(spec)
@@ -82,20 +82,28 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
 def _missing(argument: Path) -> Fault:
     folder = argument.parent
     if not folder.is_dir():
-        near = did_you_mean(folder.name, names_in(folder.parent))
-        return Fault(Span(shown(argument)), f"there is no folder {shown(folder)!r}", near)
+        return _fault(argument, f"there is no folder {shown(folder)!r}", _near(folder))
     if argument.is_symlink():
         what = f"this link points to {os.readlink(argument)!r}, which does not exist"
-        return Fault(Span(shown(argument)), what, "fix or remove the link")
+        return _fault(argument, what, "fix or remove the link")
     file, _, _ = str(argument).rpartition(":")
     if file.endswith(".py") and Path(file).is_file():
-        return Fault(
-            Span(shown(Path(file))),
+        return _fault(
+            Path(file),
             f"{str(argument)!r} names a kernel, not a spec",
             f"for the specs that use the file: kcheck run {file}; without a spec: kcheck try {argument}",
         )
-    near = did_you_mean(argument.name, names_in(folder))
-    return Fault(Span(shown(argument)), "no such file or folder", near)
+    return _fault(argument, "no such file or folder", _near(argument))
+
+
+def _fault(argument: Path, what: str, fix: str) -> Fault:
+    return Fault(Span(shown(argument), 0, 0), what, fix)
+
+
+def _near(path: Path) -> str:
+    """``did you mean``, with a path of the same folder."""
+    near = nearest(path.name, names_in(path.parent))
+    return f"did you mean {shown(path.parent / near)!r}?" if near else ""
 
 
 def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:

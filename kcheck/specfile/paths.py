@@ -122,8 +122,9 @@ def _neighbour(root: Path, target: Path) -> str:
     """``did you mean``, from the files of the folder, or of a folder with a similar name."""
     folder = target.parent
     if folder.is_dir():
-        return did_you_mean(target.name, names_in(folder))
-    near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
+        near = did_you_mean(target.name, names_in(folder))
+    else:
+        near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
     return near or f"paths are relative to the project root, {shown(root)!r}"
 
 

@@ -38,7 +38,7 @@ def test_a_number_an_id_and_last_name_what_the_list_shows(failed: Kcheck) -> Non
         assert f"seed       {second['seed']}\n" in done.stdout
     # What was seen failing last is the one that was just reproduced.
     exported = failed("export", "--last")
-    assert exported.stdout.startswith(f"wrote bad-{second['seed']}.kcase, ")
+    assert exported.stdout.startswith(f"wrote bad-{second['seed']}.kcase (")
     assert failed("minimize", "--last", "--strategy", "dims").returncode == 0
 
 
@@ -64,7 +64,7 @@ def test_fixed_failures_keep_their_id_and_lose_their_number(failed: Kcheck, proj
     assert failed("reproduce", "last").returncode == 0
     again = failed("reproduce", "last")
     assert again.returncode == 2
-    assert "no failure is open; `kcheck failures -a` lists closed ones" in again.stderr
+    assert "no open failures; `kcheck failures -a` lists closed ones" in again.stderr
     assert {row["id"] for row in rows(failed, "-a")} == set(ids)
     assert failed("show", ids[0]).returncode == 0
 
@@ -91,7 +91,7 @@ def test_names_that_name_nothing_are_refused(failed: Kcheck) -> None:
         (("show",), "give a case: a number or an id from `kcheck failures`, a seed, or --last"),
         (("export", "case.kcase"), "case.kcase is already an exported case"),
         (("reproduce", "last", "--no-store"), "last names a stored failure; remove --no-store"),
-        (("reproduce", "last", "--op", "good"), "no failure of good is open"),
+        (("reproduce", "last", "--op", "good"), "no open failures of good"),
     ):
         done = failed(*arguments)
         assert done.returncode == 2, arguments

@@ -87,7 +87,12 @@ def test_version(capsys: pytest.CaptureFixture[str], option: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--cass", "3"], "no such option '--cass'"),
+        (["run", "--cass", "3"], "no such option '--cass'; did you mean '--case-seed' or '--cases'?"),
+        (["run", "--fail-fats"], "no such option '--fail-fats'; did you mean '--fail-fast'?"),
+        (
+            ["lint", "--target", "ampere"],
+            "invalid value for '--target': 'ampere' is not a target; write sm_80",
+        ),
         (["run", "--cases", "many"], "invalid value for '--cases'"),
         (["cases", "a.yaml", "b.yaml"], "got unexpected extra argument (b.yaml)"),
         (["rnu"], "no command 'rnu'; did you mean 'run'?"),

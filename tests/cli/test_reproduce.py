@@ -212,7 +212,7 @@ def test_exported_names_are_checked(stored: Kcheck) -> None:
     done = stored("export", seed, "-o", "no/where.kcase")
     assert done.returncode == 2
     assert "-o no/where.kcase: cannot be written" in done.stderr
-    assert stored("export", seed).stdout.startswith(f"wrote bad-{seed}.kcase, ")
+    assert stored("export", seed).stdout.startswith(f"wrote bad-{seed}.kcase (")
     assert zipfile.ZipFile(stored.folder / f"bad-{seed}.kcase").testzip() is None
 
 

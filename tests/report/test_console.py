@@ -15,6 +15,7 @@ import fake_events
 import pytest
 from rich.cells import cell_len
 
+from kcheck.cases import HELD
 from kcheck.model import (
     CaseFinished,
     Compiling,
@@ -27,9 +28,10 @@ from kcheck.model import (
     SpecRefused,
     Status,
 )
-from kcheck.report import ReportSettings, layout, progress_bar
+from kcheck.report import ReportSettings, layout, progress_bar, wording
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import DetailRow
+from kcheck.span import Fault
 
 GOLDEN = Path(__file__).parent / "golden"
 PICTURES = [
@@ -460,3 +462,20 @@ def test_progress_says_that_it_waits_for_the_compiler() -> None:
 if __name__ == "__main__":
     for row in PICTURES:
         golden(*row).write_text(picture(*row), encoding="utf-8")
+
+
+def test_a_long_error_without_a_fix_ends_with_its_last_word() -> None:
+    """No empty line stands in for the fix."""
+    fault = Fault(Span("specs/a.yaml", 3, 9), "there is no file 'kernels/" + "long_" * 12 + ".py' in the project")
+    text = render([fake_events.started(1), SpecRefused("specs/a.yaml", (fault,), fake_events.START)])
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if "specs/a.yaml:3:9" in line)
+    block = lines[start : lines.index("", start)]
+    assert " ".join(" ".join(block).split()) == str(fault)
+    assert lines[lines.index("", start) + 1] != ""
+
+
+def test_values_that_are_stored_with_the_case_are_called_stored() -> None:
+    """A minimized case has no distribution to name."""
+    assert wording.drawn(Distribution(HELD)) == "stored"
+    assert wording.drawn(Distribution("constant", 0)) == "constant[0]"

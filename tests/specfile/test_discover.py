@@ -86,18 +86,18 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("specs/aa.yaml", "specs/aa.yaml:1:1: no such file or folder; did you mean 'a.yaml'?"),
-        ("spec/a.yaml", "spec/a.yaml:1:1: there is no folder 'spec'; did you mean 'specs'?"),
-        ("spec", "spec:1:1: no such file or folder; did you mean 'specs'?"),
+        ("specs/aa.yaml", "specs/aa.yaml: no such file or folder; did you mean 'specs/a.yaml'?"),
+        ("spec/a.yaml", "spec/a.yaml: there is no folder 'spec'; did you mean 'specs'?"),
+        ("spec", "spec: no such file or folder; did you mean 'specs'?"),
         (
             "kernels/softmax.py:k",
-            "kernels/softmax.py:1:1: 'kernels/softmax.py:k' names a kernel, not a spec; "
+            "kernels/softmax.py: 'kernels/softmax.py:k' names a kernel, not a spec; "
             "for the specs that use the file: kcheck run kernels/softmax.py; "
             "without a spec: kcheck try kernels/softmax.py:k",
         ),
         (
             "specs/notes.txt",
-            "specs/notes.txt:1:1: this is not a spec, a folder of specs, "
+            "specs/notes.txt: this is not a spec, a folder of specs, "
             "or a source file that a spec uses; name a .yaml file",
         ),
     ],
@@ -114,7 +114,7 @@ def test_a_link_to_nothing_says_where_it_leads(tree: Path) -> None:
     Path("specs/link.yaml").symlink_to("gone.yaml")
     (fault,) = discover([Path("specs/link.yaml")], False).faults
     assert str(fault) == (
-        "specs/link.yaml:1:1: this link points to 'gone.yaml', which does not exist; fix or remove the link"
+        "specs/link.yaml: this link points to 'gone.yaml', which does not exist; fix or remove the link"
     )
 
 
