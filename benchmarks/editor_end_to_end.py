@@ -133,7 +133,7 @@ def explorer(bench: Workbench) -> Iterator[Check]:
     bench.run("Test: Run All Tests")
     failed = f"{_TESTS} .codicon-testing-failed-icon"
     right = wait(lambda: bench.count(failed), _LONG)
-    yield "its run of all tests marks the spec as failed", _yes(right), right
+    yield "running all tests marks the spec as failed", _yes(right), right
     bench.click(_TESTS, "specs/double.yaml")
     bench.keys(Keys.ARROW_RIGHT)
     right = wait(lambda: bench.count(failed) > 1, 30)
@@ -168,8 +168,8 @@ def main(arguments: list[str]) -> int:
             bench.driver.quit()
     head = f"""# The extension in an editor
 
-Written by `make editor-end-to-end`: code-server {version(server)}, which is VS Code for browsers, with
-the packaged extension, in a headless Chromium. Newer code-servers need Node.js 24.
+Written by `make editor-end-to-end`: code-server {version(server)}, VS Code in the browser, with the
+packaged extension, in headless Chromium. Newer versions of code-server need Node.js 24.
 """
     return finish(head, found, PAGE if "--write" in arguments else None)
 

@@ -99,7 +99,7 @@ def main() -> int:
         "eight random changes (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed.",
         "",
         f"{len(samples())} kernels; seeds {asked.first:,} to {asked.first + asked.read - 1:,};"
-        f" {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, {longest * 1e3:.0f} ms the longest;"
+        f" {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, at most {longest * 1e3:.0f} ms;"
         f" Python {platform.python_version()}.",
         "",
         *_table("parsed and verified", was_read),

@@ -142,7 +142,7 @@ def hostile(browser: Browser, tools: Path) -> Iterator[Check]:
     inside = browser.driver.find_elements(By.CSS_SELECTOR, "article b, article img, article script, summary b")
     heading = browser.driver.find_element(By.TAG_NAME, "h3").text
     right = not inside and "[bold]op[/bold]" in heading
-    yield "HTML: elements made by hostile names", str(len(inside)), right
+    yield "HTML: elements injected by hostile names", str(len(inside)), right
 
 
 def keyboard(browser: Browser, tools: Path) -> Iterator[Check]:
@@ -158,7 +158,7 @@ def keyboard(browser: Browser, tools: Path) -> Iterator[Check]:
             break
     opened = browser.driver.find_elements(By.CSS_SELECTOR, "details[open]")
     right = reached[:2] == ["input", "select"] and "button" in reached and len(opened) == 1
-    yield "HTML: by keyboard", " → ".join(reached), right
+    yield "HTML: order of the keyboard focus", " → ".join(reached), right
 
 
 def accessible(browser: Browser, tools: Path) -> Iterator[Check]:
@@ -309,7 +309,7 @@ def main(arguments: list[str]) -> int:
     head = f"""# Reports checked with independent tools
 
 Written by `make report-check`: HTML reports in {browser.version}, driven by Selenium, with axe-core; SARIF
-reports with Microsoft's Sarif.Multitool and its rules for GitHub, lcov files with genhtml. SARIF2005 asks for a
+reports with Microsoft's Sarif.Multitool and its rules for GitHub, lcov files with genhtml. SARIF2005 requires a
 home page, which kcheck does not have yet.
 """
     return finish(head, found, PAGE if "--write" in arguments else None)

@@ -44,19 +44,19 @@ _PATH = "specs/op.yaml"
 PAGE = """\
 # Growth
 
-Written by `make scale`, on {cores} cores, not idle.
+Written by `make scale` on a machine with {cores} cores that was not idle.
 
 ## With the number of cases
 
-One run of N cases of one spec, of which one in 50 fails, goes to the store and to reports; no kernel runs.
+A run of N cases of one spec, of which one in 50 fails, is written to the store and to reports; no kernel runs.
 Processor time.
 
 | cases | stored | per case | database | `kcheck failures` | {formats} |
 |---:|---:|---:|---:|---:|{rules}|
 {rows}
 
-`kcheck failures` is the median of {repeats} processes, with the start of Python: `kcheck --version` takes
-{start} s.
+`kcheck failures` is the median of {repeats} processes, including the startup of Python: `kcheck --version`
+takes {start} s.
 
 {elements}
 {cluster}"""

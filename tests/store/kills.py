@@ -199,19 +199,19 @@ def kill_many(root: Path, first: int, last: int) -> Tally:
 PAGE = """\
 # Soak of the store
 
-Written by `python tests/store/kills.py {first} {last} --write`. `kcheck run` is killed (SIGKILL) at a moment
-that is drawn from a seed, anywhere between its start and its end, {runs} times in one project; the next run opens
-the same store. After each kill the database is opened, `PRAGMA integrity_check` and `PRAGMA foreign_key_check` are
-asked, and every verdict in the report that the run left behind is looked up.
+Written by `python tests/store/kills.py {first} {last} --write`. `kcheck run` is killed (SIGKILL) at a random
+moment between its start and its end, drawn from a seed, {runs} times in one project; the next run opens
+the same store. After each kill, the check opens the database, runs `PRAGMA integrity_check` and `PRAGMA
+foreign_key_check`, and looks up every verdict in the report that the run left behind.
 
 | | |
 |---|---|
-| runs that the signal ended | {kills} |
-| runs that had ended before it came | {ended} |
-| verdicts that had been reported | {reported:,} |
+| runs that were killed | {kills} |
+| runs that ended before the signal | {ended} |
+| verdicts that were reported | {reported:,} |
 | verdicts in the store | {stored:,} |
-| reported and lost | {lost} |
-| times that the store was not sound | {refused} |
+| verdicts that were reported but are not in the store | {lost} |
+| kills after which the store was damaged | {refused} |
 """
 
 

@@ -40,7 +40,7 @@ record(`build: esbuild ${versionOf("esbuild")}`, built.passed ? "out/extension.j
 
 const tested = run(process.execPath, "--test", "--test-reporter", "tap", "out/test/");
 const count = (kind) => /^\d+$/m.exec(new RegExp(`^# ${kind} (\\d+)$`, "m").exec(tested.output)?.[1] ?? "")?.[0] ?? "0";
-record("unit tests: node:test, a double of vscode, recorded output of kcheck", `${count("pass")} of ${count("tests")} pass`, tested.passed && count("tests") !== "0");
+record("unit tests: node:test, a mock of vscode, recorded output of kcheck", `${count("pass")} of ${count("tests")} pass`, tested.passed && count("tests") !== "0");
 
 for (const {what, found, right} of await askServer(kcheck)) {
   record(what, found, right);
@@ -50,7 +50,7 @@ const packed = tool("vsce", "package", "--no-dependencies", "--allow-missing-rep
 const size = packed.passed ? Math.ceil(statSync(`${root}out/kcheck.vsix`).size / 1000 / 50) * 50 : 0;
 record(`package: vsce ${versionOf("@vscode/vsce")}`, packed.passed ? `kcheck.vsix, under ${size} kB` : "failed", packed.passed && size < 500);
 
-const text = `# The extension for VS Code, checked
+const text = `# Checks of the extension for VS Code
 
 Written by \`make editor-check\`. The language server itself is tested by \`make test\` (tests/lsp).
 
