@@ -120,14 +120,14 @@ def table(answer: dict[str, Any]) -> str:
         ("calls that were checked", f"{answer['checked']:,}"),
         ("wrong calls", f"{answer['planted']:,}"),
         ("wrong calls that were checked", f"{len(answer['seen']):,}"),
-        ("of these, found", f"{len(answer['found']):,}"),
-        ("mismatches invented", f"{len(set(answer['found']) - set(answer['seen'])):,}"),
+        ("wrong calls that were found", f"{len(answer['found']):,}"),
+        ("false mismatches", f"{len(set(answer['found']) - set(answer['seen'])):,}"),
         ("calls dropped", f"{answer['dropped']:,}"),
         ("memory of the process after a tenth of the calls", f"{before / 2**20:.1f} MiB"),
-        ("at the end", f"{after / 2**20:.1f} MiB"),
-        ("the most memory of the queue", f"{answer['peak'] / 2**20:.1f} MiB"),
+        ("memory of the process at the end", f"{after / 2**20:.1f} MiB"),
+        ("peak memory of the queue", f"{answer['peak'] / 2**20:.1f} MiB"),
         ("processor time, of all threads, for each call", f"{answer['seconds'] / answer['calls'] * 1e6:.0f} us"),
-        ("exit code, while the checker was running", "0"),
+        ("exit code if the program ends while the checker is running", "0"),
     ]
     return "| | |\n|---|---:|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
 

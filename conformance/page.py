@@ -29,8 +29,8 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
         "# Conformance",
         "",
         _paragraph(
-            f"The test suite of numba-cuda {version}, as its wheel installs it, unmodified, on the cpu device with"
-            f" compute capability {CC}. Written by `make conformance`."
+            f"These are the results of the test suite of numba-cuda {version}, unmodified, as its wheel installs"
+            f" it, on the cpu device with compute capability {CC}. Written by `make conformance`."
         ),
         "",
         "| folder | " + " | ".join(KINDS) + " |",
@@ -71,14 +71,14 @@ def widths(verdicts: Sequence[Verdict]) -> str:
     """The section on widths: launches and kernels by what came of comparing them, and those that differ."""
     launches = Counter(v.verdict for v in verdicts)
     kernels = {name: len({v.code for v in verdicts if v.verdict == name}) for name in launches}
-    told = {SAME: "**the same bits**", DIFFERENT: "**other bits**", **REASONS}
+    told = {SAME: "**the same bits**", DIFFERENT: "**different bits**", **REASONS}
     lines = [
         WIDTHS,
         "",
         _paragraph(
             "Every launch of the suite runs twice from the same memory: with one lane per vector, in code"
-            " that LLVM optimizes on its own, and at the usual width, in quick code. Everything is compared"
-            " afterwards: all allocations, the heap, the printed lines, and how the launch ended. A launch"
+            " that LLVM optimizes on its own, and at the usual width, in quick code. Then everything is"
+            " compared: all allocations, the heap, the printed lines, and how the launch ended. A launch"
             " that differs runs again at the usual width in three other orders of blocks, warps and lanes; if"
             " that also changes the bits, the kernel is not deterministic. Written by `make"
             " conformance-widths`."
@@ -118,11 +118,11 @@ def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Seq
         SANITIZED,
         "",
         _paragraph(
-            f"The whole suite under {', '.join(names)}: each rule and line once, how often it was seen, and what"
-            " it is. Written by `make conformance-sanitize`."
+            f"The whole suite runs with {' and '.join(names)}. Each row is a rule and a line, with the number of"
+            " reports and an assessment. Written by `make conformance-sanitize`."
         ),
         "",
-        "| finding | seen | the kernel | judged |",
+        "| finding | reports | kernel | assessment |",
         "|---|---:|---|---|",
     ]
     sites: dict[str, list[Finding]] = {}

@@ -68,12 +68,12 @@ def page(
     lines = [
         "# Conformance with Triton",
         "",
-        f"Triton's own tests of its language, unmodified, on the cpu device, with Triton {versions['triton']} and "
+        "These are the results of Triton's own language tests, unmodified, on the cpu device, with Triton "
+        f"{versions['triton']} and "
         f"PyTorch {versions['torch'].partition('+')[0]}. Written by `make conformance-triton TESTS=path`.",
         "",
-        "`tests` is the number of tests in a file, `run` the number in the sample, which is chosen by a hash of "
-        "the "
-        "names. A crash or a hang fails one test only.",
+        "`tests` is the number of tests in a file, and `run` the number of tests in the sample, which is chosen "
+        "by a hash of the names. A crash or a hang fails only one test.",
     ]
     tables = {**earlier.tables, **{part.name: list(_table(part)) for part in parts}}
     for name, table in sorted(tables.items()):

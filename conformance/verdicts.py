@@ -7,13 +7,13 @@ MOST_SECONDS = 30.0  # that a launch may take with one lane
 
 SAME, DIFFERENT = "same", "different"
 REASONS = {
-    "order": "gives other bits at the same width when blocks, warps and lanes run in another order",
-    "ticket": "uses what an atomic operation returns, which is a thread's turn",
+    "order": "gives different bits at the same width when blocks, warps and lanes run in another order",
+    "ticket": "uses the value that an atomic operation returns, which depends on the order of threads",
     "address": "stores addresses of local or shared memory, which differ",
-    "threads": "not compared: launched beside other threads of the program, which use the device meanwhile",
-    "fault": "ends with the same fault at both",
-    "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
+    "threads": "not compared: other threads of the program use the device at the same time",
+    "fault": "ends with the same fault at both widths",
+    "large": f"not compared: more than {MOST_BYTES >> 20} MiB is allocated",
     "slow": f"not compared: takes more than {MOST_SECONDS:.0f} s with one lane",
-    "not compiled": "not compared: does not compile at either",
+    "not compiled": "not compared: does not compile at either width",
 }
 """Why a launch does not have to give the same bits, by the name of its verdict."""

@@ -93,8 +93,8 @@ def _head(evidence: Evidence) -> str:
     return _prose(
         f"Written by `make evidence`: {len(evidence.clean)} correct kernels,",
         f"{len(evidence.planted)} buggy twins in {len(evidence.classes)} classes,",
-        f"{public} of them re-creations of bugs reported publicly; master seeds {seeds},",
-        f"{evidence.cases} drawn cases a run beside the examples of a spec.",
+        f"{public} of them re-creations of bugs reported publicly; master seeds {seeds};",
+        f"{evidence.cases} drawn cases per run, in addition to the examples of a spec.",
         f"**This is a part of the corpus,** which has {there[0]} kernels and {there[1]} twins." if is_part else "",
         "**Not all promises above hold.**" if broken else "All promises above hold.",
     )
@@ -175,7 +175,7 @@ def _policies(evidence: Evidence) -> str:
     judged = sum(bool(answer.get("envelopes")) for answer in evidence.clean.values())
     return "\n\n".join(
         [
-            "## Rules of closeness",
+            "## Comparison rules",
             _table(head, rows),
             _prose(
                 "gpuemu's study: from 65 % to 82 % of the bugs by calibration. Here the same launches are",
@@ -222,7 +222,7 @@ def _strategies(evidence: Evidence) -> str:
         rows.append(
             (name, said, f"{100 * share.mean:.1f} %", f"{share.deviation:.1f}", low, high, share.of, alarms, claim)
         )
-    head = ("strategy", "what is drawn", "mean", "sd", "least", "most", "twins", "false alarms", "gpuemu's study")
+    head = ("strategy", "what is drawn", "mean", "sd", "min", "max", "twins", "false alarms", "gpuemu's study")
     best = max((evidence.recall(name, by_default).mean, name) for name in STRATEGIES if name != "mix")
     return "\n\n".join(
         [

@@ -24,7 +24,7 @@ from kcheck.oracle.truth import Truth
 
 Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
 POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")
-"""Rules of closeness: ``allclose`` as benchmarks of kernels call it, kcheck's written defaults per dtype, an
+"""Comparison rules: ``allclose`` as benchmarks of kernels call it, kcheck's written defaults per dtype, an
 envelope of the controls' errors, and the noise floor of the case."""
 
 BENCHMARK = Bounds(atol=1e-5, rtol=1e-2)

@@ -160,14 +160,15 @@ def _page(found: Sequence[Measured], elsewhere: set[str]) -> str:
     clean = sum(one.control_passes for one in found)
     most_runs, most_seconds = max(one.runs for one in found), max(one.seconds for one in found)
     lines = [
-        f"Written by `make minimize-corpus`: {len(found)} buggy kernels. Of the failing cases among 30,",
-        "the largest is minimized, in the same process, so most kernels are already compiled. Kernel runs:",
-        f"median {runs:g}, maximum {most_runs}. Seconds: median {seconds:.1f}, maximum {most_seconds:.1f}.",
-        f"For {len(known)} kernels all smaller sizes were tried, {tried:,} assignments with {DRAWS} drawn",
-        f"cases each: the smallest case has the true smallest sizes for {exact} kernels, and sizes within",
-        f"one of them for {within}. Exported and run in a copy of the project, {len(elsewhere)} of",
-        f"{len(found)} fail the same way, with the same bits unless initcheck finds that they come from",
-        f"uninitialized memory. The correct kernel passes the smallest cases of {clean}.",
+        f"Written by `make minimize-corpus`, when the corpus had {len(found)} buggy kernels. Of the failing",
+        "cases among 30, the largest one is minimized in the same process, so most kernels are already",
+        f"compiled. Kernel runs: median {runs:g}, maximum {most_runs}. Seconds: median {seconds:.1f},",
+        f"maximum {most_seconds:.1f}.",
+        f"For {len(known)} kernels, all smaller sizes were tried: {tried:,} combinations with {DRAWS} drawn",
+        f"cases each. The smallest case has the true smallest sizes for {exact} kernels; for {within}, no size",
+        "differs from the true one by more than 1. Exported and run in a copy of the project,",
+        f"{len(elsewhere)} of {len(found)} fail the same way, with the same bits unless initcheck finds that",
+        f"they come from uninitialized memory. The correct kernel passes the smallest case of {clean} buggy ones.",
         "",
         "<details><summary>Every twin</summary>",
         "",

@@ -43,12 +43,12 @@ def test_kernels_have_names_and_template_parameters() -> None:
 
 
 def test_the_page_counts_kernels_and_causes() -> None:
-    """A kernel is whole if it compiles and nothing in it is refused."""
+    """A kernel is completely lowered if it compiles and everything in it is supported."""
     judged = [
         Judged("samples/a.cu", 3, {"x": "no such type"}, ["y"], {"z": "tex.cube: not supported"}),
         Judged("samples/host.cu"),
     ]
     text = page(judged)
-    assert "**1 of 3 kernels are lowered whole**, in 1 files.\n1 other files have no kernel." in text
+    assert "**1 of 3 kernels are completely lowered**, in 1 files.\n1 other files have no kernel." in text
     assert "| tex.cube: not supported | 1 |" in text
     assert "| `samples/a.cu` | 3 | 1 | 1 | 1 |" in text
