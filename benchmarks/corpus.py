@@ -166,8 +166,8 @@ def report(ratios: list[Ratio], seeds: int) -> str:
     fit = 1.5 * np.percentile(everything, 95, method="higher")
     said = (
         f"{len(by_op)} ops, {len(ratios)} outputs of cases, {wording.count(seeds, 'master seed')}, on the cpu"
-        f" device: the largest error over the noise floor of {LOOKED} draws. The largest is"
-        f" {everything.max():.2f}, 1.5 times the 95th percentile {fit:.2f}; kcheck accepts {CONSTANT:g} floors."
+        f" device: the largest error over the noise floor of {LOOKED} draws.\nThe largest ratio is"
+        f" {everything.max():.2f}; 1.5 times the 95th percentile is {fit:.2f}. kcheck accepts {CONSTANT:g} floors."
     )
     return "\n\n".join(
         [

@@ -107,9 +107,10 @@ def page(instructions: Sequence[Listed]) -> str:
     lines = [
         "# PTX instructions",
         "",
-        "Every instruction of the PTX ISA, and whether the cpu device runs it. Written by `make ptx-table`, which",
-        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is rejected with",
-        "the reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
+        "This page lists every instruction of the PTX ISA, the target that it needs, and whether the cpu device",
+        "runs it. Written by `make ptx-table`, which lowers the forms in `conformance/ptx_instructions`. Tests check",
+        "that each instruction runs, or is rejected with the reason in this table, and that NVIDIA's assembler",
+        "accepts the forms for sm_89 and lower.",
         "",
         f"{runs} of {len(reasons)} instructions run; the others are errors that name the instruction.",
     ]
@@ -117,7 +118,7 @@ def page(instructions: Sequence[Listed]) -> str:
     for listed, found in reasons.items():
         if listed.section != section:
             section = listed.section
-            lines += ["", f"## {section}", "", "| instruction | from | on the cpu device |", "|---|---|---|"]
+            lines += ["", f"## {section}", "", "| instruction | target | on the cpu device |", "|---|---|---|"]
         why = next(filter(None, found), None)
         lines.append(f"| `{listed.name}` | sm_{listed.since} | {'runs' if why is None else why} |")
     return "\n".join(lines) + "\n"
