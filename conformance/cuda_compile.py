@@ -59,7 +59,7 @@ class Judged:
 
     @property
     def bad(self) -> set[str]:
-        """The kernels with an instance that was not lowered whole, by name."""
+        """The kernels with an instance that was not completely lowered, by name."""
         return {expression.partition("<")[0] for expression in (*self.failed, *self.refused)}
 
 

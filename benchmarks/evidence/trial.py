@@ -93,7 +93,7 @@ def look(
     Args:
         instrument: the sanitizers that need instrumented code: True for all that the spec leaves on.
         policies: the policies to compare values by in addition to the spec's tolerance, which is always examined
-            under the name ``conditioned``: it is the default, and few specs of the corpus set another.
+            under the name ``conditioned``: it is the default, and few specs of the corpus set a different one.
         envelopes: by output dtype, what ``calibrated`` accepts; without them it cannot judge.
         judged: gets the verdict by the spec's tolerance.
     """

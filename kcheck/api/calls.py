@@ -22,7 +22,7 @@ def case_of_call(spec: OpSpec, inputs: Mapping[str, object]) -> Case:
         inputs: the arrays by name, of any framework; also params, and dims that no shape shows, as numbers.
 
     Raises:
-        UserError: an input is missing or unknown, or its rank, sizes or dtype do not fit the spec.
+        UserError: an input is missing or unknown, or its rank, sizes or dtype do not match the spec.
         NotAnArray: an input is not an array.
     """
     unknown = [name for name in inputs if name not in {*spec.inputs, *spec.params, *spec.dims}]

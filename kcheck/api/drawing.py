@@ -122,7 +122,7 @@ class Case:
                 of their outputs that you converted to NumPy.
 
         Returns:
-            The verdict. The tolerance is the noise floor of this case, unless the spec sets another one.
+            The verdict. The tolerance is the noise floor of this case, unless the spec sets a different one.
 
         Raises:
             KernelError: a generator of the spec cannot be loaded.

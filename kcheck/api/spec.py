@@ -135,7 +135,7 @@ def model_of(spec: SpecLike, kernel: Any = None) -> OpSpec:
         kernel: a kernel, or ``file.py:name``, instead of the spec's; None: the spec's.
 
     Raises:
-        SpecError: the file is not a spec, or the kernel does not fit it.
+        SpecError: the file is not a spec, or the kernel does not match it.
     """
     if isinstance(spec, Spec):
         if kernel is None:

@@ -103,7 +103,7 @@ def scalar(value: int | float | bool, dtype: DType) -> np.generic:
         # What rounds to the largest finite number is fine; the next half unit up is not.
         if np.isfinite(number) and abs(number) > float(part.max) * (1.0 + part.unit_roundoff / 2):
             raise DrawError(
-                f"{value} does not fit {dtype}, whose maximum is {part.max:.6g}", "use a smaller number"
+                f"{value} does not fit in {dtype}, whose maximum is {part.max:.6g}", "use a smaller number"
             )
         element: np.generic = round_to(np.array([number]), part).astype(dtype.numpy)[0]
         return element

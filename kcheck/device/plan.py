@@ -127,7 +127,7 @@ def scalar_argument(
         arrays: inputs and outputs by name.
 
     Raises:
-        LaunchFault: an integer that does not fit its declared dtype.
+        LaunchFault: an integer that does not fit in its declared dtype.
     """
     if isinstance(arg, StrideArg):
         array = arrays[arg.array]
@@ -161,7 +161,7 @@ def integer_argument(what: str, value: int, name: str, place: Span) -> np.generi
     """
     dtype = DTYPES[name]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:
-        message = f"{what} = {value:,} does not fit the {dtype} that the kernel takes"
+        message = f"{what} = {value:,} does not fit in the {dtype} that the kernel takes"
         raise LaunchFault(
             Finding(
                 "launch",

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class SignatureMismatch(TypeError):
-    """A launch whose arguments do not fit the kernel's only signature.
+    """A launch whose arguments do not match the kernel's only signature.
 
     Attributes:
         function: the kernel in Python.

@@ -28,7 +28,7 @@ class Measure:
 
     Attributes:
         better: which way is better.
-        limit: the default limit; a spec or the project may set another.
+        limit: the default limit; a spec or the project may set a different one.
         about: a description.
     """
 

@@ -243,7 +243,7 @@ class EquivalenceChecker:
             self._close(True, None)
 
     def _exit(self) -> None:
-        """The interpreter exits: check what waits, for a while, and log what would have been raised."""
+        """The interpreter exits: check the waiting calls, for a while, and log what would have been raised."""
         run = self._close(True, AT_EXIT)
         for mismatch in run.failed if run is not None else ():
             log.error("%s", mismatch)

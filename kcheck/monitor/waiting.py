@@ -21,7 +21,7 @@ Item = TypeVar("Item", bound=Sized)
 
 
 class Waiting(Generic[Item]):
-    """A queue that counts bytes: of what is being copied, what waits, and what is being checked.
+    """A queue that counts bytes: of calls that are being copied, waiting or being checked.
 
     Args:
         most: bytes.

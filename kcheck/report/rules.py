@@ -42,7 +42,7 @@ RULES: Mapping[str, Rule] = {
     "synccheck": Rule(
         "Invalid barrier",
         "Some threads do not reach a barrier that others wait at, or a mask of `syncwarp`, `shfl` or `vote` "
-        "does not fit the threads that call it. On a GPU this hangs or is undefined.\n\n"
+        "does not match the threads that call it. On a GPU this hangs or is undefined.\n\n"
         "Move the barrier out of the branch, so that every thread of the block reaches it.",
     ),
     "initcheck": Rule(

@@ -63,7 +63,7 @@ def _condition(failing: Sequence[Case], passing: Sequence[Case]) -> str:
 
 
 def _best(fitting: Sequence[_Atom], bits: float) -> str:
-    """The cheapest that does not fit by chance, unless one on other coordinates is about as simple.
+    """The cheapest that is unlikely to match by chance, unless one on other coordinates is about as simple.
 
     Args:
         bits: -log2 of the probability that a condition fits by chance.

@@ -383,8 +383,8 @@ def _check_pointers(
         array = item.value if isinstance(item, YamlScalar) and item.value in arrays else None
         where = f"parameter {number} of kernel {kernel[0].name!r}, {name!r}"
         if array is not None and name in parameters.numbers:
-            what = f"the array {array!r} does not fit {where}, which the kernel uses as a number"
+            what = f"the array {array!r} does not match {where}, which the kernel uses as a number"
             reader.fault(item.span, what, "pass a dim, a param or {stride: [x, 0]} here, or change the kernel")
         elif array is None and name in parameters.pointers:
-            what = f"a number does not fit {where}, which the kernel uses as a pointer"
+            what = f"a number does not match {where}, which the kernel uses as a pointer"
             reader.fault(item.span, what, "pass an array here, or change the kernel")

@@ -189,7 +189,7 @@ class Reader:
         *,
         arrays: bool = False,
     ) -> Expression | None:
-        """An expression over names of some kinds.
+        """An expression of names of some kinds.
 
         Args:
             where: what it is part of, as messages name it: ``shape [B, N]``.

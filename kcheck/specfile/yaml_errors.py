@@ -39,7 +39,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"expected <block end>",
-        "this line does not fit the indentation above it",
+        "this line does not match the indentation above it",
         "align it with the lines around it",
     ),
     (r"block sequence entries are not allowed", "a '- item' is not allowed here", "start a new line"),

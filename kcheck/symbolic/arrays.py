@@ -20,7 +20,7 @@ MAX_ELEMENTS = 2**27
 
 
 def evaluate_arrays(node: Node, env: Mapping[str, Any]) -> Any:
-    """The value of an expression over numbers and arrays.
+    """The value of an expression of numbers and arrays.
 
     Arrays of any real dtype are computed in float64, complex ones in complex128. Comparisons, ``and``, ``or``
     and ``not`` work by element and give bools; a chain ``a < b < c`` is the conjunction of its links. ``min``,

@@ -1,4 +1,4 @@
-"""The value of an expression over numbers."""
+"""The value of an expression of numbers."""
 
 from __future__ import annotations
 

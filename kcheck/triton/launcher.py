@@ -92,7 +92,7 @@ class Launcher:
 
         Raises:
             LaunchError: it failed.
-            TypeError, OverflowError: an argument does not fit its parameter.
+            TypeError, OverflowError: an argument does not match its parameter.
         """
         if not grid_x * grid_y * grid_z:
             return

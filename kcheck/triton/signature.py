@@ -65,7 +65,7 @@ def packed(kind: str, value: Any) -> bytes:
     try:
         return struct.pack("<" + _INTEGERS[kind[0]][size], number)
     except struct.error:
-        raise OverflowError(f"{number} does not fit {kind}") from None
+        raise OverflowError(f"{number} does not fit in {kind}") from None
 
 
 def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: int) -> bytes:

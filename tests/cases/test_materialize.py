@@ -129,7 +129,7 @@ def test_adding_an_array_changes_no_other_bytes(spec: OpSpec) -> None:
     [
         (
             {"shape": ("N",), "values": (Distribution("constant", 1e6),), "dtype": "float16"},
-            "does not fit float16",
+            "does not fit in float16",
         ),
         (
             {"shape": ("N",), "values": (Distribution("integers", (0, "N - 5")),), "dtype": "int8"},

@@ -147,5 +147,5 @@ def test_the_page_lists_what_differs() -> None:
     text = widths(verdicts)
     assert text.startswith(WIDTHS)
     assert "| 2 | 1 | **the same bits** |" in text
-    assert "| `a::u` | `n` | **other bits** | byte 0 \\| of |" in text
+    assert "| `a::u` | `n` | **different bits** | byte 0 \\| of |" in text
     assert section_of("# Conformance\n\nrest\n\n" + text, WIDTHS) == text

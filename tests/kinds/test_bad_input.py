@@ -22,29 +22,29 @@ ROWS = {
     ),
     "a_wide_dim": (
         f"{CU}\n{ARGS.format('[x, y, {N: int64}]')}",
-        "'N' as int64 does not fit parameter 3 of kernel 'twice', `int n`: it has 4 bytes, but int64 has 8",
+        "'N' as int64 does not match parameter 3 of kernel 'twice', `int n`: it has 4 bytes, but int64 has 8",
         "write {N: int32}",
     ),
     "a_pointer_for_a_scalar": (
         f"{CU}\n{ARGS.format('[x, y, x]')}",
-        "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a "
+        "the float32 array 'x' does not match parameter 3 of kernel 'twice', `int n`: an array is passed as a "
         "pointer of 8 bytes, but this is an integer of 4 bytes",
         "pass a dim, a param or {stride: [x, 0]} here, or change the kernel",
     ),
     "a_scalar_for_a_pointer": (
         f"{CU}\n{ARGS.format('[N, y, {N: int32}]')}",
-        "'N' as int64 does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer, but a scalar "
-        "is passed",
+        "'N' as int64 does not match parameter 1 of kernel 'twice', `const float* x`: it is a pointer, but a "
+        "scalar is passed",
         "pass an array here, or change the kernel",
     ),
     "a_scalar_for_a_struct": (
         f"kernel: kernels/struct.cu:twice\n{ARGS.format('[x, y, N]')}",
-        "'N' as int64 does not fit parameter 3 of kernel 'twice', `Sizes sizes`: it is a struct of 8 bytes",
+        "'N' as int64 does not match parameter 3 of kernel 'twice', `Sizes sizes`: it is a struct of 8 bytes",
         "change the kernel: a spec passes arrays and scalars",
     ),
     "other_elements": (
         f"{CU}\ninputs: {{x: {{shape: [N], dtype: float64}}}}",
-        "the float64 array 'x' does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer "
+        "the float64 array 'x' does not match parameter 1 of kernel 'twice', `const float* x`: it is a pointer "
         "to float32",
         "declare 'x' with dtype float32, or change the kernel",
     ),
@@ -65,7 +65,7 @@ ROWS = {
     ),
     "a_wide_dim_for_ptx": (
         f"kernel: kernels/twice.ptx:twice\n{ARGS.format('[x, y, {N: int64}]')}",
-        "'N' as int64 does not fit parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, but int64 has 8",
+        "'N' as int64 does not match parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, but int64 has 8",
         "write {N: int32}",
     ),
     "a_function_of_another_file": (

@@ -127,7 +127,7 @@ def test_a_correct_kernel_passes_whatever_it_is_written_in(made, op):
 
 def test_a_dim_is_as_wide_as_its_parameter_unless_the_spec_says_how_wide(made):
     (found, *_) = (finding for case in made["wide_cu"]["cases"] for finding in case["findings"])
-    assert found["message"].startswith("'N' as int64 does not fit parameter 3 of kernel 'twice'")
+    assert found["message"].startswith("'N' as int64 does not match parameter 3 of kernel 'twice'")
     assert found["fix"] == "write {N: int32}"
 
 

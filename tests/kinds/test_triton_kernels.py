@@ -269,11 +269,11 @@ FAULTS = {
     ),
     "an array for a number": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, x], grid: [1]}",
-        "the array 'x' does not fit parameter 3 of kernel 'twice', 'n', which the kernel uses as a number",
+        "the array 'x' does not match parameter 3 of kernel 'twice', 'n', which the kernel uses as a number",
     ),
     "a number for an array": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [N, y, N], grid: [1]}",
-        "a number does not fit parameter 1 of kernel 'twice', 'x', which the kernel uses as a pointer",
+        "a number does not match parameter 1 of kernel 'twice', 'x', which the kernel uses as a pointer",
     ),
     "a block": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\n"

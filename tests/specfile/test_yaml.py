@@ -74,7 +74,7 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: object, tmp_path: Path)
         (b"a: {b: 1} c\n", "1:11: unexpected 'c' after the mapping; remove it, or put it inside the braces"),
         (b"a: 'b' c\n", "1:8: unexpected 'c' after the quoted text; remove it, or put it inside the quotes"),
         (b"a: {b: [c] d, e: 1}\n", "1:12: unexpected 'd' after the list; add ',' before it, or remove it"),
-        (b"a: [1]\n  b: 2\n", "2:3: this line does not fit the indentation above it; align it with the lines around it"),
+        (b"a: [1]\n  b: 2\n", "2:3: this line does not match the indentation above it; align it with the lines around it"),
         (b"a: {b: 1\n", "1:4: this mapping is not closed; add ',' between entries, and '}' at the end"),
         (b"a: 1\n---\nb: 2\n", "2:1: a second YAML document starts here; write one spec per file"),
         (b"a: &x [*x]\n", "1:8: the alias *x is inside its own anchor"),

@@ -7,7 +7,7 @@ Prints one string per line as ``file:line: kind: text``. The kinds are
 - ``finding``: messages and fixes of findings, faults and notes,
 - ``text``: any other string in prose,
 - ``schema``: descriptions in the JSON Schemas,
-- ``docs``: paragraphs of the README and of the pages in docs/,
+- ``docs``: paragraphs of the README, of the other pages beside it and of those in docs/,
 - ``doc`` and ``comment``: docstrings and comments, for contributors (with ``--all``).
 
 The placeholders of an f-string are shown as ``{expression}``.
@@ -94,10 +94,13 @@ def schema_texts(path: Path, file: str) -> Iterator[Text]:
 
 
 def page_texts(path: Path, file: str) -> Iterator[Text]:
-    """The paragraphs of a Markdown page or of a YAML or shell file's comments, each with its first line."""
+    """The paragraphs and list items of a Markdown page, or the comments of a YAML or shell file."""
     paragraph: list[str] = []
     start = 1
     for number, line in enumerate([*path.read_text("utf-8").splitlines(), ""], 1):
+        if paragraph and line.startswith("- "):
+            yield Text(file, start, "docs", _one_line(" ".join(paragraph)))
+            paragraph = []
         if line.strip():
             start = start if paragraph else number
             paragraph.append(line)
@@ -120,7 +123,11 @@ def user_texts() -> Iterator[Text]:
         yield from strings(path, path.relative_to(ROOT).as_posix())
     for path in sorted((ROOT / "schema").glob("*.json")):
         yield from schema_texts(path, path.relative_to(ROOT).as_posix())
-    for path in [ROOT / "README.md", ROOT / "editors/vscode/README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [
+        *sorted(ROOT.glob("*.md")),
+        ROOT / "editors/vscode/README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ]:
         yield from page_texts(path, path.relative_to(ROOT).as_posix())
     for folder in ("benchmarks", "conformance"):  # their strings become pages in docs/
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -125,6 +125,17 @@ _TABLE = (
     (r"\btravels?\b", "is sent; is copied"),
     (r", the spec (declares|allows)\b", ", but the spec declares"),
     (r"\b(for|as) machines\b", "for programs"),
+    (r"\b(functions?|expressions?) over\b", "a function of arrays; a function that takes and returns arrays"),
+    (r"\b(sets?|setting) another\b", "sets a different one"),
+    (r"\bby nature\b", "always"),
+    (r"\bwhat (waits|waited|is waiting)\b", "the waiting calls; the threads that wait"),
+    (r"\b(goes|go|went) on after\b", "continues after; resumes"),
+    (
+        r"\b(does|do|did) not fit (?!(in|into|on|within|inside|here|below|beside|is|are)\b)(\w|\{)",
+        "does not match the spec; does not fit in 32 bits",
+    ),
+    (r"\ban error of (memcheck|racecheck|initcheck|synccheck)\b", "initcheck reports an error"),
+    (r"\blowered whole\b", "completely lowered"),
     (r"\bother (bits|cases|inputs|values|versions|options|strides) than\b", "different ... than"),
 )
 

@@ -104,7 +104,7 @@ class Client:
 
         Raises:
             ClientError: the op is not known.
-            SpecError, UserError: the inputs do not fit the op.
+            SpecError, UserError: the inputs do not match the op.
         """
         return self.judged(GivenCall(op_name, inputs, output, dtype, atol, rtol, kwargs), seed)
 

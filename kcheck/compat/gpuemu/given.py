@@ -52,7 +52,7 @@ class GivenCall:
 
         Raises:
             ClientError: the op or the dtype is not known.
-            SpecError, UserError: the inputs do not fit the op.
+            SpecError, UserError: the inputs do not match the op.
         """
         arrays = self.arrays()
         case, output = self._case(arrays)

@@ -275,7 +275,7 @@ def run_by(model: OpSpec, function: Function) -> api.Spec:
 def as_declared(output: object, model: OpSpec, inputs: Mapping[str, object]) -> object:
     """An output of floats in the dtype that the spec declares, as gpuemu converts it.
 
-    NumPy computes some expressions over float32 in float64; that is not an error of the op.
+    NumPy computes some expressions of float32 in float64; that is not an error of the op.
     """
     if output is None or isinstance(output, Mapping | tuple | list):
         return output

@@ -100,7 +100,7 @@ class DeviceKind(Protocol):
 
         Raises:
             KernelError: its file cannot be loaded, has no such kernel, or the device cannot run it.
-            SpecError: its arguments do not fit the spec.
+            SpecError: its arguments do not match the spec.
         """
 
     def unsupported(self, dtype: str, backend: Backend) -> str:

@@ -84,7 +84,8 @@ def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequ
         wrong = difference(argument.dtype, argument.is_array, parameter)
         if wrong is not None:
             what = (
-                f"{called(argument)} does not fit parameter {number} of kernel {name!r}, {parameter.told}: {wrong}"
+                f"{called(argument)} does not match parameter {number} of kernel {name!r},"
+                f" {parameter.told}: {wrong}"
             )
             faults.append(Fault(argument.argument.span, what, _fix(spec, argument, parameter)))
     if faults:

@@ -161,7 +161,7 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         if wrong is None:
             return value
         raise KernelError(_caller(), f"{who}, got a {value.dtype.name}: {wrong}")
-    raise KernelError(_caller(), f"{who}, got {value!r}, which does not fit")
+    raise KernelError(_caller(), f"{who}, got {value!r}, which its type cannot represent")
 
 
 def _number(value: bool | int | float, parameter: Parameter) -> Any:

@@ -171,7 +171,7 @@ class _Checker:
                 self.fail(i, f"%{operand.name} is an integer")
         elif isinstance(operand, Symbol):
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
-                self.fail(i, f"the address of {operand.name} does not fit .{kind.name}")
+                self.fail(i, f"the address of {operand.name} does not fit in .{kind.name}")
         elif not isinstance(operand, Integer):
             self.fail(i, "this kind of operand is not allowed here")
 

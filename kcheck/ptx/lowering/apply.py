@@ -23,7 +23,7 @@ def apply(fn: FunctionLowering, operation: Operation) -> None:
     """Lower one instruction, not a branch or a barrier, under its guard.
 
     Raises:
-        PtxError: an unsupported instruction, or operands that do not fit it.
+        PtxError: an unsupported instruction, or operands that do not match it.
     """
     everywhere = fn.active
     if operation.guard is not None:

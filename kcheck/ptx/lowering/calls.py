@@ -27,7 +27,7 @@ def call(fn: FunctionLowering, operation: Call) -> None:
     """Lower one call in the active lanes.
 
     Raises:
-        PtxError: a function that is not defined and not provided, or arguments that do not fit it.
+        PtxError: a function that is not defined and not provided, or arguments that do not match it.
     """
     b = fn.b
     if operation.guard is None:

@@ -192,7 +192,7 @@ class FunctionLowering(Registers):
         if isinstance(source, Symbol):
             value = self.address_of(operation, source)
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
-                raise self.fail(operation, f"the address of {source.name} does not fit .{kind.name}")
+                raise self.fail(operation, f"the address of {source.name} does not fit in .{kind.name}")
             return b.resize(value, kind.llvm)
         raise self.fail(operation, "this kind of operand is not allowed here")
 

@@ -229,7 +229,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
     """The module's variables in device memory, with their initial bytes.
 
     Raises:
-        PtxError: an initial value that does not fit its element, or that names a symbol without an address.
+        PtxError: an initial value that does not fit in its element, or that names a symbol without an address.
     """
     found = []
     for variable in module.variables.values():
@@ -277,7 +277,9 @@ def _encode(value: Integer | Float, variable: Variable, module: Module) -> bytes
             return struct.pack("<f", number)
         except OverflowError:
             pass
-    raise PtxError(f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit .{kind.name}")
+    raise PtxError(
+        f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit in .{kind.name}"
+    )
 
 
 def _address(operation: Instruction) -> str:

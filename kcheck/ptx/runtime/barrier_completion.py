@@ -38,7 +38,7 @@ def take_reduction_ir() -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class BarrierTally:
-    """What waits at the barriers of a block, in one round; the arrays are by barrier.
+    """The threads that wait at the barriers of a block, in one round; the arrays are by barrier.
 
     Attributes:
         alive: threads that wait anywhere; ``at_grid``: at a grid barrier.
@@ -95,7 +95,7 @@ class BarrierCompletion:
     """Decides which barriers are complete.
 
     Attributes:
-        block: the record of the block; ``tally``: what waits.
+        block: the record of the block; ``tally``: the waiting threads.
         progress: set if any barrier is complete.
         found: room for the results of WHOLE_WARPS.
     """

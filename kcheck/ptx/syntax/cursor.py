@@ -143,7 +143,7 @@ class Cursor:
             self.fail(f"{token.text!r} is not an integer literal", token.line)
         value = -value if negative else value
         if not -(2**63) <= value < 2**64:
-            self.fail(f"{token.text!r} does not fit 64 bits", token.line)
+            self.fail(f"{token.text!r} does not fit in 64 bits", token.line)
         return value
 
     # float ::= ["-"] ( "0f" hex8 | "0d" hex16 | digits "." digits [exponent] )
@@ -227,7 +227,7 @@ class Cursor:
             return self._texel(base, names)
         self.expect("]")
         if not -(2**63) <= offset < 2**63:
-            self.fail("an offset that does not fit 64 bits")
+            self.fail("an offset that does not fit in 64 bits")
         return Address(base, offset)
 
     # texel ::= object "," coordinates "]"      object ::= register      coordinates ::= register | vector

@@ -88,7 +88,7 @@ def integer(text: str) -> int:
     """The value of an ``int`` token: ``0x1F``, ``017`` (octal), ``0b11``, ``12U``.
 
     Raises:
-        ValueError: digits that do not fit the base, as in ``09``.
+        ValueError: digits that are not valid in the base, as in ``09``.
     """
     digits = text.rstrip("uU")
     if digits[:2] in ("0x", "0X"):

@@ -106,7 +106,7 @@ class Strong(ctypes.Structure):
 
 
 class BlockStart(ctypes.Structure):
-    """When a block began, or went on after a grid barrier."""
+    """When a block began, or continued after a grid barrier."""
 
     _fields_ = [("stamp", ctypes.c_uint32), ("block", ctypes.c_uint32)]
 
