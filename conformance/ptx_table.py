@@ -108,9 +108,9 @@ def page(instructions: Sequence[Listed]) -> str:
         "# PTX instructions",
         "",
         "This page lists every instruction of the PTX ISA, the target that it needs, and whether the cpu device",
-        "runs it. Written by `make ptx-table`, which lowers the forms in `conformance/ptx_instructions`. Tests check",
-        "that each instruction runs, or is rejected with the reason in this table, and that NVIDIA's assembler",
-        "accepts the forms for sm_89 and lower.",
+        "runs it. Written by `make ptx-table`, which lowers the forms in `conformance/ptx_instructions`. Tests",
+        "check that each instruction runs, or is rejected with the reason in this table, and that NVIDIA's",
+        "assembler accepts the forms for sm_89 and lower.",
         "",
         f"{runs} of {len(reasons)} instructions run; the others are errors that name the instruction.",
     ]
