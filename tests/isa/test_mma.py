@@ -19,9 +19,9 @@ from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
-from tests.isa.model.tensor import FORMATS, LAYOUTS, c_place, fused
+from tests.isa.model.tensor import FORMATS, LAYOUTS, Format, c_place, fused
 
-WARPS = 4
+WARPS = 6
 _BITS = {
     "f64": 64,
     "tf32": 32,
@@ -82,7 +82,8 @@ def forms() -> Iterator[Form]:
 
 
 def elements(form: Form, kind: str, count: int, chance: random.Random, warp: int) -> list[int]:
-    """The bits of elements of A, B or C: in turn of similar size, of any size, few values, edges."""
+    """The bits of elements of A, B or C: in turn of similar size, of any size, few values, edges; then many and
+    few zeros, with no very large or small number."""
     bits = {"f32": 32, "s32": 32}.get(kind) or _BITS[kind]
     if kind == "f64":
         return [struct.unpack("<Q", struct.pack("<d", chance.gauss(0, 1)))[0] for _ in range(count)]
@@ -94,6 +95,9 @@ def elements(form: Form, kind: str, count: int, chance: random.Random, warp: int
     found = []
     for _ in range(count):
         code = chance.getrandbits(1 + f.exponent + f.fraction)
+        if warp >= 4:
+            found.append(_in_range(f, 0.9 if warp == 4 else 0.1, chance))
+            continue
         if warp % 4 == 0:  # near 1
             code = chance.choice((0, sign)) | (f.bias + chance.randint(-2, 2)) << f.fraction
             code |= chance.getrandbits(f.fraction)
@@ -105,6 +109,16 @@ def elements(form: Form, kind: str, count: int, chance: random.Random, warp: int
             code = f.bias << f.fraction
         found.append(code)
     return found
+
+
+def _in_range(f: Format, zeros: float, chance: random.Random) -> int:
+    """Zero, or a number of 2**-100 to 2**100; factors of bfloat16 of 2**-50 to 2**50."""
+    if chance.random() < zeros:
+        return 0
+    most = {23: 100, 7: 50}.get(f.fraction, f.bias)
+    exponent = chance.choice((chance.randint(-most, most - 1), -most, most - 1, 0, -1))
+    number = max(exponent + f.bias, 0) << f.fraction | chance.getrandbits(f.fraction)
+    return chance.getrandbits(1) << (f.exponent + f.fraction) | number
 
 
 def expected(form: Form, a: list[list[int]], b: list[list[int]], c: list[list[int]]) -> list[list[int]]:

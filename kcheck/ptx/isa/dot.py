@@ -24,7 +24,9 @@ from kcheck.dataclass import dataclass
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.ir.builder import Builder, Value
 
-_ZERO_EXPONENT = -126
+ZERO_EXPONENT = -126
+"""What a tensor core takes for the exponent of a zero."""
+
 _ONE = 127 << 23
 _FIELD = 0x7F800000
 _SIGN_AND_FRACTION = 0x807FFFFF
@@ -119,7 +121,7 @@ def split(b: Builder, x: Value, f: Format) -> DotFactor:
     field = b.land(bits, _FIELD)
     if f.narrow:
         exponent = b.intrinsic("smax", b.sub(b.shift("lshr", field, 23), 127), b.const("i32", f.least))
-        exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", _ZERO_EXPONENT), exponent)
+        exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", ZERO_EXPONENT), exponent)
         return DotFactor(x, x, b.resize(exponent, "i16"))
     exponent = b.sub(b.shift("lshr", field, 23), 127)
     small = b.compare("slt", exponent, f.least)
@@ -172,14 +174,14 @@ def _accumulator(b: Builder, rule: Accumulation, c: Value) -> tuple[Value, Value
     )
     exponent = b.select(small, b.const("i32", least), exponent)
     if rule.half:
-        exponent = b.select(b.compare("oeq", c, 0.0), b.const("i32", _ZERO_EXPONENT), exponent)
+        exponent = b.select(b.compare("oeq", c, 0.0), b.const("i32", ZERO_EXPONENT), exponent)
     return significand, exponent
 
 
 def _narrow(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> Value:
     """A block of products that f32 holds exactly: one power of 2 aligns them all."""
     significand, own = _accumulator(b, rule, c)
-    largest = b.const("i16", 2 * _ZERO_EXPONENT)
+    largest = b.const("i16", 2 * ZERO_EXPONENT)
     for x, y in pairs:
         largest = b.intrinsic("smax", largest, b.add(x.exponent, y.exponent))
     exponent = b.intrinsic("smax", b.resize(largest, "i32", signed=True), own)

@@ -17,7 +17,7 @@ from kcheck.ptx.ir.calls import call, group, members
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.signature import Definition, Signature
-from kcheck.ptx.isa import dot
+from kcheck.ptx.isa import dot, mma_in_range
 from kcheck.ptx.isa.effects import ordered
 from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
 from kcheck.ptx.isa.surroundings import Surroundings
@@ -160,9 +160,34 @@ def _function(fn: Surroundings, f: MmaForm) -> Signature:
         {f"x{n}": wide for n in range(sum(sources))},
     )
     if function.name not in unit.definitions:
-        b = FunctionBuilder(function, "noinline", LANES, unit.declarations)
-        unit.definitions[function.name] = _definition(b, f, capability(unit.module.target))
+        target = capability(unit.module.target)
+        general = function
+        if f.a in dot.FORMATS and mma_in_range.applies(_rule(f, target), f.a, f.c):
+            general = Signature(f"{function.name}.any", function.result, function.parameters)
+            b = FunctionBuilder(function, "noinline", LANES, unit.declarations)
+            unit.definitions[function.name] = _in_range(b, f, target, general)
+        attributes = "" if general is function else "cold"
+        b = FunctionBuilder(general, "noinline", LANES, unit.declarations, attributes=attributes)
+        unit.definitions[general.name] = _definition(b, f, target)
     return function
+
+
+def _in_range(b: FunctionBuilder, f: MmaForm, capability: int, general: Signature) -> Definition:
+    """The quick way, and ``general`` where a number leaves its range."""
+    found = mma_in_range.sums(b, f.shape, _rule(f, capability), _operands(b, f))
+    with b.if_(found.leaves, UNLIKELY):
+        whole = b.run(general, **{name: b.argument(name) for name in b.signature.parameters})
+        b.end(f"ret {whole.type} {whole.text}")
+    b.ret_group(found.results)
+    return b.definition()
+
+
+def _operands(b: FunctionBuilder, f: MmaForm) -> tuple[list[Value], list[Value], list[Value]]:
+    """The registers of A, B and C, which are the arguments."""
+    counts = f.registers
+    values: list[Value] = [b.argument(name) for name in b.signature.parameters]
+    a, rest = values[: counts[1]], values[counts[1] :]
+    return a, rest[: counts[2]], rest[counts[2] :]
 
 
 def capability(target: Sequence[str]) -> int:
@@ -172,14 +197,11 @@ def capability(target: Sequence[str]) -> int:
 
 
 def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> Definition:
-    counts = f.registers
-    values: list[Value] = [b.argument(name) for name in b.signature.parameters]
-    a, rest = values[: counts[1]], values[counts[1] :]
-    right, c = rest[: counts[2]], rest[counts[2] :]
+    a, right, c = _operands(b, f)
     if f.a == "f64":
         results = _doubles(b, f, a, right, c)
     elif f.a in dot.FORMATS:
-        results = _floats(b, f, capability, a, right, c)
+        results = _floats(b, f, _rule(f, capability), (a, right, c))
     else:
         results = _integers(b, f, a, right, c)
     b.ret_group(results)
@@ -265,10 +287,13 @@ def _rule(f: MmaForm, capability: int) -> dot.Accumulation:
 
 
 def _floats(
-    b: FunctionBuilder, f: MmaForm, capability: int, a: list[Value], right: list[Value], c: list[Value]
+    b: FunctionBuilder,
+    f: MmaForm,
+    rule: dot.Accumulation,
+    operands: tuple[list[Value], list[Value], list[Value]],
 ) -> list[Value]:
     """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs are added up in a branch."""
-    rule = _rule(f, capability)
+    a, right, c = operands
     moved = _Moved(b, f.shape)
     spots = _split(b, f.shape, a, rule.a), _split(b, f.shape, right, rule.b)
 

@@ -1,0 +1,204 @@
+"""``mma`` of float16 and bfloat16 with float32 sums, where no factor and no sum is very large or small.
+
+It gives the bits of :mod:`kcheck.ptx.isa.dot` in fewer instructions: in this range every power of 2 is a normal
+f32, so no sum overflows or becomes subnormal. The caller takes the other way where :attr:`Sums.leaves` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcheck.dataclass import dataclass
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.isa import dot
+from kcheck.ptx.isa.fragments import LANES, RANKS, MatrixShape, column_sources, row_sources
+from kcheck.ptx.isa.warp import shuffled
+
+_BIAS = 127
+_LEAST, _MOST = -100, 100
+"""Exponents of the accumulator. A block of zeros, which may have smaller ones, is taken for one with the least:
+a sum is a multiple of 2**(_LEAST - fraction), so nothing of it is cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Halves:
+    """A format of 16 bits.
+
+    Attributes:
+        fraction: bits of the fraction.
+        least, most: exponents in the range.
+    """
+
+    fraction: int
+    least: int
+    most: int
+
+
+_FORMATS = {"f16": _Halves(10, -14, 15), "bf16": _Halves(7, -50, 50)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The results, and whether anything leaves the range (then they are wrong)."""
+
+    results: list[Value]
+    leaves: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The two elements of each register of A or B.
+
+    Attributes:
+        numbers: f32, by register and element.
+        exponents: of both elements, i8, as one i16, by register; -126 for zeros.
+        excess: how far the exponents are above the least one; i16 for two elements, 0 for zeros.
+    """
+
+    numbers: list[tuple[Value, Value]]
+    exponents: list[Value]
+    excess: Value
+
+
+def applies(rule: dot.Accumulation, a: str, c: str) -> bool:
+    """Whether an ``mma`` of these types of A and C has such a way."""
+    return a in _FORMATS and c == "f32" and rule.kept == 23 and rule.integer == "i32"
+
+
+Operands = tuple[Sequence[Value], Sequence[Value], Sequence[Value]]
+
+
+def sums(b: Builder, shape: MatrixShape, rule: dot.Accumulation, operands: Operands) -> Sums:
+    """D from the registers of A, B and C (i32), as bits of f32."""
+    a, right, c = operands
+    form = _FORMATS[rule.a.name]
+    left, columns = _split(b, a, form), _split(b, right, form)
+    totals = [b.bitcast(x, "float") for x in c]
+    for first in range(0, shape.k, rule.block):
+        totals = _block(b, shape, rule, (left, columns), totals, first)
+    excess = b.intrinsic("umax", left.excess, columns.excess)
+    wide = b.any(b.compare("ugt", excess, form.most - form.least))
+    leaves = b.lor(wide, _is_far(b, c))
+    return Sums([b.as_integer(total) for total in totals], leaves)
+
+
+def _split(b: Builder, registers: Sequence[Value], form: _Halves) -> _Split:
+    numbers, exponents, excess = [], [], None
+    for register in registers:
+        pair = b.value(f"bitcast {b.typed(register)} to <{2 * LANES} x i16>", "i16", 2 * LANES)
+        field = b.land(b.shift("lshr", pair, form.fraction), (1 << 15 - form.fraction) - 1)
+        bias = (1 << 14 - form.fraction) - 1
+        if form.least == 1 - bias:  # subnormals are in the range, with the exponent of the smallest normal number
+            field = b.intrinsic("umax", field, b.const("i16", 1))
+        is_zero = b.compare("eq", b.land(pair, 0x7FFF), 0)
+        over = b.select(is_zero, b.const("i16", 0), b.sub(field, form.least + bias))
+        excess = over if excess is None else b.intrinsic("umax", excess, over)
+        exponent = b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, bias))
+        exponents.append(_as(b, b.resize(exponent, "i8"), "i16", LANES))
+        numbers.append((_number(b, register, form, 0), _number(b, register, form, 1)))
+    assert excess is not None
+    return _Split(numbers, exponents, excess)
+
+
+def _as(b: Builder, x: Value, element: str, lanes: int) -> Value:
+    return b.value(f"bitcast {b.typed(x)} to <{lanes} x {element}>", element, lanes)
+
+
+def _number(b: Builder, register: Value, form: _Halves, element: int) -> Value:
+    if form.fraction == 7:
+        bits = b.land(register, 0xFFFF0000) if element else b.shift("shl", register, 16)
+        return b.bitcast(bits, "float")
+    half = b.resize(b.shift("lshr", register, 16) if element else register, "i16")
+    return b.cast("fpext", b.bitcast(half, "half"), "float")
+
+
+def _is_far(b: Builder, c: Sequence[Value]) -> Value:
+    """Whether an accumulator that is not zero leaves the range."""
+    far = None
+    for x in c:
+        size = b.land(x, 0x7FFFFFFF)
+        over = b.sub(size, _LEAST + _BIAS << 23)
+        over = b.select(b.compare("eq", size, 0), b.const("i32", 0), over)
+        far = over if far is None else b.intrinsic("umax", far, over)
+    assert far is not None
+    return b.any(b.compare("uge", far, _MOST - _LEAST << 23))
+
+
+def _block(
+    b: Builder,
+    shape: MatrixShape,
+    rule: dot.Accumulation,
+    factors: tuple[_Split, _Split],
+    totals: list[Value],
+    first: int,
+) -> list[Value]:
+    """The sums after the products ``first``, ``first + 1`` … of one block. Result n is in half n // 2 of the rows,
+    and its column has the parity n % 2."""
+    left, columns = factors
+    largest: list[Value] = []
+    places = [(shape.along_k(k)[0], rank) for k, rank in _pairs(shape, rule, first)]
+    for register, rank in places:
+        rows = [_both(b, _row(b, left.exponents[h + shape.halves * register], rank)) for h in range(shape.halves)]
+        cols = [_both(b, _column(b, columns.exponents[register], rank, parity)) for parity in (0, 1)]
+        each = [b.intrinsic("sadd.sat", rows[n // 2], cols[n % 2]) for n in range(len(totals))]
+        pairs = zip(largest, each, strict=True)
+        largest = [b.intrinsic("smax", before, after) for before, after in pairs] if largest else each
+    aligned = [_align(b, rule, total, most) for total, most in zip(totals, largest, strict=True)]
+    wholes = [whole for *_, whole in aligned]
+    for register, rank in places:
+        for element in range(2):
+            xs = [_row(b, left.numbers[h + shape.halves * register][element], rank) for h in range(shape.halves)]
+            ys = [_column(b, columns.numbers[register][element], rank, parity) for parity in (0, 1)]
+            for n, whole in enumerate(wholes):
+                product = b.op("fmul", b.op("fmul", xs[n // 2], ys[n % 2]), aligned[n][1])
+                wholes[n] = b.add(whole, b.cast("fptosi", product, "i32"))
+    return [_rounded(b, rule, whole, exponent) for whole, (exponent, _, _) in zip(wholes, aligned, strict=True)]
+
+
+def _pairs(shape: MatrixShape, rule: dot.Accumulation, first: int) -> list[tuple[int, int]]:
+    """The first k of each pair of elements in one register of a block, and the rank of the lanes that hold it."""
+    return [(k, shape.along_k(k)[1]) for k in range(first, first + rule.block, shape.pack)]
+
+
+def _row(b: Builder, x: Value, rank: int) -> Value:
+    return shuffled(b, x, row_sources(rank))
+
+
+def _column(b: Builder, x: Value, rank: int, parity: int) -> Value:
+    """The same in each group of four lanes, so one half of the lanes is enough."""
+    half = LANES // 2
+    sources = column_sources(rank, parity)
+    assert sources == sources[:RANKS] * (LANES // RANKS)
+    part = shuffled(b, x, sources[:half])
+    return b.shuffle(part, Value("poison", x.type, half), [*range(half), *range(half)])
+
+
+def _both(b: Builder, exponents: Value) -> Value:
+    return _as(b, exponents, "i8", 2 * LANES)
+
+
+def _align(b: Builder, rule: dot.Accumulation, total: Value, largest: Value) -> tuple[Value, Value, Value]:
+    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator as one."""
+    pair = _as(b, largest, "i16", LANES)
+    low, high = b.shift("ashr", b.shift("shl", pair, 8), 8), b.shift("ashr", pair, 8)
+    products = b.add(b.resize(b.intrinsic("smax", low, high), "i32", signed=True), _BIAS)
+    own = b.shift("lshr", b.shift("shl", b.as_integer(total), 1), 24)
+    exponent = b.intrinsic("smax", b.intrinsic("smax", own, products), b.const("i32", _LEAST + _BIAS))
+    field = b.sub(b.const("i32", 2 * _BIAS + rule.fraction), exponent)
+    scale = b.bitcast(b.shift("shl", field, 23), "float")
+    return exponent, scale, b.cast("fptosi", b.op("fmul", total, scale), "i32")
+
+
+def _rounded(b: Builder, rule: dot.Accumulation, whole: Value, exponent: Value) -> Value:
+    """``whole * 2**(exponent - fraction)`` as f32, truncated."""
+    near = b.cast("sitofp", whole, "float")
+    back = b.cast("fptosi", near, "i32")
+    is_up = b.compare("ugt", _size(b, back), _size(b, whole))
+    bits = b.as_integer(near)
+    truncated = b.bitcast(b.select(is_up, b.sub(bits, 1), bits), "float")
+    power = b.bitcast(b.shift("shl", b.sub(exponent, rule.fraction), 23), "float")
+    return b.op("fmul", truncated, power)
+
+
+def _size(b: Builder, x: Value) -> Value:
+    return b.flagged_intrinsic("abs", x, False)
