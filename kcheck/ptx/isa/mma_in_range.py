@@ -16,7 +16,7 @@ from kcheck.ptx.isa.warp import shuffled
 
 _BIAS = 127
 _LEAST, _MOST = -100, 100
-"""Exponents of the accumulator. A block of zeros, which may have smaller ones, is taken for one with the least:
+"""Exponents of the accumulator. A block of zeros, which may have smaller ones, is treated as one with the least:
 a sum is a multiple of 2**(_LEAST - fraction), so nothing of it is cut off."""
 
 
