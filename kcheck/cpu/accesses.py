@@ -148,11 +148,13 @@ def _outside(
     if index[axis] < 0:
         count = -index[axis] * _elements(label, axis)
         what = f"{verb} {label.name} {count:,} element{'s' if count != 1 else ''} before its start"
+        what = f"{what} (axis {axis} has size {size:,})"
     else:
         element = f"{label.name}[{', '.join(map(str, index))}]"
         what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
+        what = f"{what}, but axis {axis} has size {size:,}"
     fix = _fix(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
-    return Told(f"{what}, axis {axis} has size {size:,}", fix, label.array, index)
+    return Told(what, fix, label.array, index)
 
 
 def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[int, ...] | None:

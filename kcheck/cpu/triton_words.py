@@ -9,7 +9,7 @@ from dataclasses import replace
 from kcheck.model import Finding, Span
 
 _AXIS = re.compile(r"axis (\d+) has size ([\d,]+)")
-_ROWS = re.compile(r"\[[\d,]+, .*\], axis 0 has size")
+_ROWS = re.compile(r"\[[\d,]+, .*\], but axis 0 has size")
 """Past the last row of an array with several axes: pointers are flat, so that any index may be too large."""
 _DESCRIPTOR = re.compile(r"\.(?:load|store|gather|scatter|atomic_\w+)\(\s*\[")
 """An access through a tensor descriptor, ``x.load([i, j])``."""

@@ -119,7 +119,7 @@ def test_a_store_past_the_end_is_found(bench: Bench) -> None:
     (finding,) = bench.findings
     assert (finding.rule, finding.kernel, finding.array, finding.index) == ("memcheck", "iota", "out", (40,))
     assert (finding.block, finding.thread) == ((1, 0, 0), (8, 0, 0))
-    assert finding.message == "writes out[40], axis 0 has size 40"
+    assert finding.message == "writes out[40], but axis 0 has size 40"
 
 
 @pytest.mark.parametrize("base", [0, 8, 1 << 40, (1 << 64) - 4, 0xDEAD_BEEF_0000_0000])

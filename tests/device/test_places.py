@@ -66,46 +66,58 @@ def op(x, y, n):
 """
 WRONG_INDEX = {
     # name: (the line, what the message says, what the fix says)
-    "no_guard": ("y[i] = x[i]", "reads x[70], axis 0 has size 70", "the grid has 96 threads along this axis"),
+    "no_guard": ("y[i] = x[i]", "reads x[70], but axis 0 has size 70", "the grid has 96 threads along this axis"),
     "one_more": (
         "if i < n: y[i] = x[i + 1]",
-        "reads x[70], axis 0",
+        "reads x[70], but axis 0",
         "compare the index itself with x.shape[0]: it is 1 more than the thread's number",
     ),
     "index_below_the_thread_number": (
         "if i == 8: y[i] = other[t - 3]",
-        "reads other[5], axis 0 has size 5",
+        "reads other[5], but axis 0 has size 5",
         "it is one past the end: check the bound of the loop or the comparison",
     ),
     "negative": (
         "if i < n: y[i - 71] = x[i]",
         "writes y 1 element before its start",
-        "below -70 it does not wrap",
+        "below -70 does not wrap",
     ),
     "loaded": (
         "if i < n: y[i] = x[int(x[i] * 0) + 10**9]",
-        "reads x[1000000000], axis 0 has size 70",
+        "reads x[1000000000], but axis 0 has size 70",
         "the index is computed from values loaded at line 11",
     ),
     "loaded_and_small": (
         "if i == 0: y[i] = x[int(x[0] * 0) + 80]",
-        "reads x[80], axis 0 has size 70",
+        "reads x[80], but axis 0 has size 70",
         "the index is computed from values loaded at line 11",
     ),
-    "loop": ("for k in range(32, n + 1): y[k - i] = x[k] + i", "x[70], axis 0 has size 70", "one past the end"),
-    "shared_by_grid": ("größe[i] = i; y[i % n] = größe[t]", "writes größe[32], axis 0 has size 32", "threadIdx"),
+    "loop": (
+        "for k in range(32, n + 1): y[k - i] = x[k] + i",
+        "x[70], but axis 0 has size 70",
+        "one past the end",
+    ),
+    "shared_by_grid": (
+        "größe[i] = i; y[i % n] = größe[t]",
+        "writes größe[32], but axis 0 has size 32",
+        "threadIdx",
+    ),
     "local_in_2d": (
         "own = cuda.local.array((SIDE, TWICE), dtype=np.float32)\n"
         "    for k in range(18): own[k // 6, k % 6] = i\n"
         "    if i < n: y[i] = own[i % 3, i % 6 + 4 * (i == 5)]\n"
         "SIDE = 3\nTWICE = 2 * SIDE",
-        "of own[3, 3], axis 0 has size 3",
+        "of own[3, 3], but axis 0 has size 3",
         "",
     ),
-    "shared_in_2d": ("tile[t // 7, t % 7] = i; y[i % n] = tile[0, t % 8]", "of tile[4, 0], axis 0 has size 4", ""),
+    "shared_in_2d": (
+        "tile[t // 7, t % 7] = i; y[i % n] = tile[0, t % 8]",
+        "of tile[4, 0], but axis 0 has size 4",
+        "",
+    ),
     "one_past_the_last_column": (
         "tile[3, min(t % 8 + 1, 8)] = i; y[i % n] = tile[3, t % 8]",
-        "of tile[4, 0], axis 0 has size 4",
+        "of tile[4, 0], but axis 0 has size 4",
         "check the bound of every index: this is one past the last element",
     ),
 }
@@ -235,7 +247,7 @@ def test_an_array_that_only_the_kernel_calls_so_is_not_the_array_of_the_spec(rep
     """A launcher may pass its own array for a parameter ``x``: the message has the kernel's name for it, and the
     finding names no array of the spec."""
     found = finding(report, "launcher")
-    assert found["message"].startswith("reads x[70], axis 0 has size 70")
+    assert found["message"].startswith("reads x[70], but axis 0 has size 70")
     assert (found["array"], found["index"]) == (None, None)
 
 
@@ -243,5 +255,5 @@ def test_a_block_for_each_row_is_read_as_such(report) -> None:
     """In a matrix of one column, ``x[0, 70]`` has the address of ``x[70, 0]``: with a block for each row, the
     column is what is out of range, and the block is what has too many threads."""
     memcheck = finding(report, "block_per_row")
-    assert re.search(r"of x\[\d+, \d+\], axis 1 has size 1", memcheck["message"]), memcheck
+    assert re.search(r"of x\[\d+, \d+\], but axis 1 has size 1", memcheck["message"]), memcheck
     assert memcheck["fix"].startswith("the block has 32 threads along this axis: guard the access with `if j <")

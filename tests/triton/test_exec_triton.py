@@ -42,7 +42,7 @@ def test_a_triton_program_runs_unchanged(tmp_path: Path) -> None:
 def test_a_missing_mask_is_reported_with_its_line(tmp_path: Path) -> None:
     """Of this file, even if a copy of it in another folder is in the cache."""
     done = run(tmp_path, PROGRAM.replace("i < LIMIT", "i < 2 * n"))
-    told = "kcheck: program.py:18: memcheck in double: writes out[100], axis 0 has size 100"
+    told = "kcheck: program.py:18: memcheck in double: writes out[100], but axis 0 has size 100"
     assert told in done.stderr
     assert done.returncode == 1
 

@@ -29,14 +29,14 @@ def launch(device: Device, kernel: str, *args: object, grid: int = 1, **constant
         (
             "add_without_mask",
             2,
-            "memcheck in add_without_mask: reads y[100], axis 0 has size 100",
+            "memcheck in add_without_mask: reads y[100], but axis 0 has size 100",
             "tl.load(x + i, mask=i < n) + tl.load(y + i),",
             "add mask= to tl.load, true only where the index of axis 0 is below 100, and other= for the rest",
         ),
         (
             "wrong_mask",
             2,
-            "memcheck in wrong_mask: writes out[100], axis 0 has size 100",
+            "memcheck in wrong_mask: writes out[100], but axis 0 has size 100",
             "tl.store(out + i, tl.load(x + i, mask=i < n, other=0.0), mask=i <= n)",
             "correct mask= of tl.store: it must be true only where the index of axis 0 is below 100",
         ),
@@ -57,7 +57,7 @@ def test_the_mask_of_another_call_on_the_line_does_not_count(tmp_path: Path) -> 
     """Of a call over several lines, and through a block pointer."""
     file = tmp_path / "kernel.py"
     file.write_text("x = f(tl.load(b, mask=m),\n      tl.load(a))\ny = tl.load(p, boundary_check=(0,))\n")
-    finding = Finding("memcheck", "reads a[3, 9], axis 1 has size 9", array="a", place=Span(str(file), 1))
+    finding = Finding("memcheck", "reads a[3, 9], but axis 1 has size 9", array="a", place=Span(str(file), 1))
     assert in_words_of_triton(finding).fix.startswith("add mask= to tl.load, true only where the index of axis 1")
     through_block = replace(finding, place=Span(str(file), 3))
     assert in_words_of_triton(through_block).fix == "name axis 1 in boundary_check="
@@ -72,8 +72,8 @@ def fix_of(tmp_path: Path, source: str, message: str) -> str:
 
 def test_past_the_last_row_any_index_may_be_too_large(tmp_path: Path) -> None:
     """Pointers are flat: the last row's element K is that of row M, column 0."""
-    last = "reads at the address of a[2, 0], axis 0 has size 2"
-    one_axis = "reads a[2], axis 0 has size 2"
+    last = "reads at the address of a[2, 0], but axis 0 has size 2"
+    one_axis = "reads a[2], but axis 0 has size 2"
     load, block = "x = tl.load(a + i, mask=m)", "x = tl.load(p, boundary_check=(1,))"
     every = "correct mask= of tl.load: it must be true only where every index is inside a; check the strides, too"
     assert fix_of(tmp_path, load, last) == every
@@ -85,7 +85,7 @@ def test_a_tensor_descriptor_has_no_mask(tmp_path: Path) -> None:
     """Its shape bounds the access."""
     store = "y.store([tl.program_id(1) * B, 0], v)"
     fix = "correct shape= and strides= of the tensor descriptor, which bound the access"
-    assert fix_of(tmp_path, store, "writes at the address of a[8, 0], axis 0 has size 8") == fix
+    assert fix_of(tmp_path, store, "writes at the address of a[8, 0], but axis 0 has size 8") == fix
 
 
 def test_a_race_between_warps_names_debug_barrier(device: Device) -> None:
