@@ -70,7 +70,7 @@ WRONG_INDEX = {
     "one_more": (
         "if i < n: y[i] = x[i + 1]",
         "reads x[70], but axis 0",
-        "compare the index itself with x.shape[0]: it is 1 more than the thread's number",
+        "compare the index with x.shape[0]: it is the thread's number plus 1",
     ),
     "index_below_the_thread_number": (
         "if i == 8: y[i] = other[t - 3]",
