@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import PurePath
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -20,3 +21,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean 'softmax'?``, or nothing."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else ""
+
+
+def nearest_file(name: str, known: Iterable[str]) -> str | None:
+    """The file most like ``name`` by the stem: suffixes are alike anyway. None if none is close.
+
+    Of files with the same stem, the one with the suffix of ``name`` is meant.
+    """
+    wanted = PurePath(name)
+    by_stem: dict[str, str] = {}
+    for candidate in known:
+        path = PurePath(candidate)
+        if path.stem not in by_stem or path.suffix == wanted.suffix:
+            by_stem[path.stem] = candidate
+    near = nearest(wanted.stem, by_stem)
+    return None if near is None else by_stem[near]

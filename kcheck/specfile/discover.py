@@ -12,7 +12,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.model.paths import OP_MARK, source_file
-from kcheck.nearest import nearest
+from kcheck.nearest import nearest_file
 from kcheck.specfile import calibration
 from kcheck.specfile.declared import declared_specs, read_spec
 from kcheck.specfile.extends import extended
@@ -102,7 +102,7 @@ def _fault(argument: Path, what: str, fix: str) -> Fault:
 
 def _near(path: Path) -> str:
     """``did you mean``, with a path of the same folder."""
-    near = nearest(path.name, names_in(path.parent))
+    near = nearest_file(path.name, names_in(path.parent))
     return f"did you mean {shown(path.parent / near)!r}?" if near else ""
 
 

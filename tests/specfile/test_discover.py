@@ -83,6 +83,24 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
     assert discover([Path("../specs/a.yaml")], False).specs == (tree / "specs/a.yaml",)
 
 
+def test_a_near_name_is_near_without_its_suffix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every spec ends in .yaml, which makes no name like another."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("histogram.yaml", "softmax.py", "softmax.yaml", "scan.yaml"):
+        Path(name).touch()
+    fixes = {
+        name: str(discover([Path(name)], False).faults[0].fix) for name in ("softmx.yaml", "relu.yaml", "x.yaml")
+    }
+    assert fixes == {"softmx.yaml": "did you mean 'softmax.yaml'?", "relu.yaml": "", "x.yaml": ""}
+
+
+def test_a_near_name_may_have_another_suffix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("softmax.yaml").touch()
+    (fault,) = discover([Path("softmax.yml")], False).faults
+    assert fault.fix == "did you mean 'softmax.yaml'?"
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
