@@ -101,6 +101,19 @@ class Comparison:
     error_map: ErrorMap | None = None
 
 
+_ROUNDING = " is within the rounding of "
+
+
+def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> str:
+    """That an output is wrong only as far as arithmetic of a narrow dtype explains."""
+    return f"{op}: {output}{_ROUNDING}{arithmetic} arithmetic: {fix}"
+
+
+def is_rounding_note(note: str) -> bool:
+    """Whether a note is a :func:`rounding_note`, which holds for a spec only if every failing case has it."""
+    return _ROUNDING in note
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged case.

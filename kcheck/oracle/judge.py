@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kcheck.cases import cotangents
 from kcheck.errors import InternalError
 from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.model.verdict import rounding_note
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
@@ -138,10 +139,8 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
         )
         if again.passed:
             condition = f"if the kernel computes in {dtype.name}, " if outcome.narrow is None else ""
-            yield (
-                f"{truth.spec.op}: {found.output} is within the rounding of {dtype.name} arithmetic: {condition}"
-                f"compute in float32 and round once, or set 'compute: {dtype.name}'"
-            )
+            fix = f"{condition}compute in float32 and round once, or set 'compute: {dtype.name}'"
+            yield rounding_note(truth.spec.op, found.output, dtype.name, fix)
 
 
 CALLER = "caller"

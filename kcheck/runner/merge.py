@@ -14,6 +14,7 @@ from kcheck.errors import UserError
 from kcheck.model import Event, RunFinished, RunStarted, Sanitized, SpecFinished, SpecRefused, SpecStarted
 from kcheck.model.shard import PlannedSpec, Shard
 from kcheck.runner.reaching import Reaching
+from kcheck.runner.rounding import not_of_all
 
 _Named = tuple[str, Sequence[Event]]
 """A file, and the events of the shard in it."""
@@ -259,11 +260,9 @@ def _notes(ends: Sequence[SpecFinished]) -> tuple[str, ...]:
     """The notes of all parts, each once, in the order in which they arise in one run."""
     groups = [end.tally.notes if end.tally is not None else (end.notes,) for end in ends]
     stages = max(map(len, groups))
-    return tuple(
-        dict.fromkeys(
-            note for stage in range(stages) for group in groups for note in (*group, *((),) * stages)[stage]
-        )
-    )
+    dropped = not_of_all((bool(end.failed or end.errors), end.notes) for end in ends)
+    found = (note for stage in range(stages) for group in groups for note in (*group, *((),) * stages)[stage])
+    return tuple(dict.fromkeys(note for note in found if note not in dropped))
 
 
 def _is_vacuous(rule: str) -> bool:

@@ -1,0 +1,41 @@
+"""The note that an output is wrong only by the rounding of narrow arithmetic: one of a spec, not of a case.
+
+A bug may be small in one case, as small as a rounding. The note is right only if every failing case has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kcheck.model import Status, Verdict
+from kcheck.model.verdict import is_rounding_note
+
+
+class Roundings:
+    """The notes that all failing cases of a spec have so far."""
+
+    def __init__(self) -> None:
+        self._common: dict[str, None] | None = None
+
+    def take(self, verdict: Verdict) -> Verdict:
+        """Count a case; its verdict without such notes."""
+        found = dict.fromkeys(filter(is_rounding_note, verdict.notes))
+        if verdict.status is not Status.PASSED:
+            before = found if self._common is None else self._common
+            self._common = {note: None for note in before if note in found}
+        if not found:
+            return verdict
+        return replace(verdict, notes=tuple(note for note in verdict.notes if note not in found))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is right of the whole spec."""
+        return tuple(self._common or ())
+
+
+def not_of_all(parts: Iterable[tuple[bool, Sequence[str]]]) -> frozenset[str]:
+    """The notes about rounding that a part with failures lacks, of parts as (whether a case failed, notes)."""
+    listed = [(failed, {note for note in notes if is_rounding_note(note)}) for failed, notes in parts]
+    every = {note for _, notes in listed for note in notes}
+    return frozenset(note for note in every if any(failed and note not in notes for failed, notes in listed))
