@@ -1,9 +1,9 @@
-"""Which line of Python makes a kernel compute in float64.
+"""Which line makes a kernel compute in float64: of Python, or of CUDA C++.
 
 The instructions are not enough: a constant in a device function shows up wherever its result is used, and LLVM
 moves conversions to the function's first line. So the float64 instructions are put into groups that share
 registers, and the source lines of each group are searched for what is a float64: a Python float, a call of
-``float``, or a name that was assigned one.
+``float``, or a name that was assigned one. In CUDA C++ it is a literal without the suffix f.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from kcheck.dataclass import dataclass
 from kcheck.lint.families import computes_in_float64
@@ -90,6 +91,11 @@ def _groups(operations: Sequence[Instruction]) -> list[list[Instruction]]:
 def _constants_of(frames: Sequence[Span]) -> list[tuple[Span, str]]:
     """The float64 constants that the innermost of these lines computes with, with their own places."""
     for frame in frames:
+        if PurePath(frame.file).suffix in CPP:
+            written = cpp_constants(tuple(linecache.getlines(frame.file)), frame.line)
+            if written:
+                return [(Span(frame.file, line, 1), text) for line, text in written]
+            continue
         source = _source(frame.file)
         if source is not None and (found := source.constants(frame.line)):
             return [(Span(frame.file, node.lineno, 1), ast.unparse(node)) for node in found]
@@ -113,6 +119,33 @@ def _parsed(text: str) -> _Source | None:
         return _Source(ast.parse(text)) if text else None
     except SyntaxError:  # no Python file, or one that changed while it ran
         return None
+
+
+CPP = frozenset({".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"})
+"""Suffixes of files in CUDA C++."""
+
+_LITERAL = re.compile(r"(?<![\w.])((?:\d[\d']*\.\d*|\.\d+)(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)(?![\w.])")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|//.*|/\*.*?\*/')
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAMED = r"(?:#\s*define\s+{name}\s|\b(?:double|auto)\s+{name}\s*[={{(]|\b{name}\s*=[^=])"
+
+
+def cpp_constants(lines: Sequence[str], line: int) -> list[tuple[int, str]]:
+    """The literals of type double in a line of CUDA C++, with their lines; or in the definitions of its names."""
+    if not 1 <= line <= len(lines):
+        return []
+    bare = _QUOTED.sub(" ", lines[line - 1])
+    here = [(line, found[1]) for found in _LITERAL.finditer(bare)]
+    if here:
+        return here
+    found = []
+    for name in dict.fromkeys(_NAME.findall(bare)):
+        defines = re.compile(_NAMED.format(name=name))
+        for number, text in enumerate(lines, 1):
+            other = _QUOTED.sub(" ", text)
+            if number != line and defines.search(other):
+                found += [(number, literal[1]) for literal in _LITERAL.finditer(other)]
+    return found
 
 
 class _Source:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
+from kcheck.lint.doubles import CPP
 from kcheck.model import Finding
 
 _CONSTANT = re.compile(r"write np\.float(?:16|32)\(([^)]*)\)")
@@ -23,7 +24,7 @@ _CPP = {
 }
 _PTX = {"f64-in-f32": "use the .f32 form", "printf": "remove vprintf from production code"}
 _BY_SUFFIX: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"), _CPP),
+    **dict.fromkeys(CPP, _CPP),
     ".ptx": _PTX,
 }
 _PRINTS = {".py": "calls tl.device_print()", ".ptx": "calls vprintf"}

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from kcheck.lint.advice import advice
+from kcheck.lint.doubles import cpp_constants
 from kcheck.lint.words import in_words_of_source
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
@@ -83,3 +84,39 @@ def test_a_warning_about_cuda_is_at_the_line_of_the_source(tmp_path: Path) -> No
     place = warnings(ptx)["f64-in-f32"].place
     assert place is not None
     assert "mul.f64" in TEXT.splitlines()[place.line - 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "literals"),
+    [
+        ("y[i] = x[i] * 0.1;", ["0.1"]),
+        ("y[i] = 1. / (x[i] + 1e-5) - .5E+2;", ["1.", "1e-5", ".5E+2"]),
+        ("y[i] = x[i] * 0.1f + 2.F + 3 + 0x1e5 + s.x2.y;", []),
+        ('printf("0.1"); y[i] = x[i]; // 0.2', []),
+        ("y[i] = x[i] / 1'000.5 /* 3.5 */;", ["1'000.5"]),
+    ],
+)
+def test_the_double_literals_of_a_line_of_cuda(line: str, literals: list[str]) -> None:
+    assert cpp_constants([line], 1) == [(1, literal) for literal in literals]
+
+
+def test_a_double_that_has_a_name_in_cuda_is_named_where_it_is_defined() -> None:
+    lines = [
+        "#define SLOPE 0.01",
+        "constexpr double HALF = 0.5;",
+        "y[i] = x[i] * SLOPE + HALF + x[j];",
+        "x[j] = 3.5;",
+    ]
+    assert cpp_constants(lines, 3) == [(1, "0.01"), (2, "0.5")]
+    assert cpp_constants(lines, 9) == []
+
+
+def test_a_warning_about_cuda_names_the_constant(tmp_path: Path) -> None:
+    """As one about Numba does; without it, the user had to search the line."""
+    file = tmp_path / "k.cu"
+    file.write_text("__global__ void half(float* x)\n{\n    x[0] *= 0.1;\n}\n")
+    text = TEXT.replace("    mul.f64", "    .loc 1 3 5\n    mul.f64") + f'.file 1 "{file}"\n'
+    found = warnings(str(file), text)["f64-in-f32"]
+    assert found.message.startswith("0.1 is a float64 constant, so the kernel computes in float64 (mul.f64)")
+    assert found.fix == "write 0.1f: without the f it is a double"
+    assert found.place == Span(str(file), 3, 1)
