@@ -135,10 +135,32 @@ def stored_failures(store: Store, named: NamedCase, op: str) -> list[StoredFailu
     found = store.failures(seed=named.value, op=op, states=STATES)
     if found or named.kind == "seed" or op:
         return found
-    everything = numbered(store.failures())
-    if 1 <= named.value <= len(everything):
-        return [everything[named.value - 1]]
-    return []
+    return _of_list(store, named.value)
+
+
+def _of_list(store: Store, number: int) -> list[StoredFailure]:
+    """The failure with a number in the list that ``kcheck failures`` printed last, or would print if it never did.
+
+    Raises:
+        click.UsageError: the failure has been deleted from the store since.
+    """
+    ids = store.listed()
+    if not ids:
+        return numbered(store.failures())[number - 1 : number] if number >= 1 else []
+    if not 1 <= number <= len(ids):
+        return []
+    found = store.failures(prefix=ids[number - 1], states=STATES)
+    if not found:
+        raise click.UsageError(
+            f"failure {number} of the last list is no longer stored; run `kcheck failures` for a new list"
+        )
+    state = found[0].state
+    if state != "open":
+        what = "is fixed" if state == "fixed" else "has left its spec"
+        click.echo(
+            f"note: failure {number} of the last list {what}; `kcheck failures` lists the open ones", err=True
+        )
+    return found
 
 
 def _candidates(found: list[StoredFailure]) -> str:

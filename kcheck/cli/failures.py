@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from kcheck.cli.exits import Exit
 from kcheck.cli.stored import SINCE
 
 if TYPE_CHECKING:
-    from kcheck.store import StoredFailure
+    from kcheck.store import Store, StoredFailure
 
 _SHOWN = 10  # failures of one spec, without --all
 _NARROW = 60  # columns; below, the table has no seeds and counts
@@ -34,7 +34,8 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     A failure stays open until the same case passes. The next `kcheck run` starts with the open failures.
 
-    `show`, `reproduce`, `minimize` and `export` accept the number or the id of a failure, or `last`.
+    `show`, `reproduce`, `minimize` and `export` accept the number or the id of a failure, or `last`. A number
+    is that of the list printed last, also after another run.
     """
     from kcheck.cli.stored import here, say, say_table, say_title, width
     from kcheck.report import wording
@@ -45,6 +46,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
         is_all = not (op or rule or since or everything)  # to read two thousand failures takes 0.15 s
         order = numbered(found if is_all else store.failures())
         number_of = {failure.id: number for number, failure in enumerate(order, start=1)}
+        _keep(store, order)
     if not found:
         filtered = op or rule or since or everything
         say("no stored failures match" if filtered else "no open failures")
@@ -68,6 +70,16 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
     if first is not None:
         say(f"Run one again by its number or id: kcheck reproduce {number_of.get(first.id, first.short)}")
     return Exit.GOOD
+
+
+def _keep(store: Store, order: Sequence[StoredFailure]) -> None:
+    """Store what the numbers of this list mean, until the next one."""
+    from kcheck.store import StoreError
+
+    try:
+        store.keep_list(order)
+    except StoreError as error:
+        click.echo(f"kcheck: warning: {error}; the numbers of this list may change with the next run", err=True)
 
 
 def _row(failure: StoredFailure, number: int | None, with_state: bool) -> tuple[str, ...]:

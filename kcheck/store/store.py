@@ -375,6 +375,28 @@ class Store:
                     "UPDATE failures SET state = ?, closed = ? WHERE id = ?", (state, when(at), failure.id)
                 )
 
+    def keep_list(self, failures: Iterable[StoredFailure]) -> None:
+        """Store the failures of a list, numbered from 1, in place of the last list; see :meth:`listed`.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if self._connection is not None:
+            rows = [(number, failure.id) for number, failure in enumerate(failures, start=1)]
+            with explained(self._file), transaction(self._connection):
+                self._connection.execute("DELETE FROM listed")
+                self._connection.executemany(
+                    """INSERT INTO listed SELECT ?, digest FROM failures JOIN cases ON cases.id = failures."case"
+                       WHERE failures.id = ?""",
+                    rows,
+                )
+
+    def listed(self) -> list[str]:
+        """The ids, in full, of the failures of the last list; an empty list if there is none."""
+        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'listed'"):  # an older store, read-only
+            return []
+        return [letters(digest) for (digest,) in self._rows("SELECT digest FROM listed ORDER BY number")]
+
     def collect(self, limits: Limits) -> tuple[Forgotten, int, int]:
         """Delete old data and shrink the file.
 

@@ -52,6 +52,38 @@ def test_show_takes_a_file(failed: Kcheck) -> None:
         assert part in shown.stdout
 
 
+def test_a_number_is_that_of_the_list_printed_last(failed: Kcheck, project: Path) -> None:
+    """Another run finds another failure, which is the newest; until the next list the numbers stay."""
+    first, second = rows(failed)
+    assert failed(*RUN, "--cases", "4", "--seed", "99").returncode == 1
+    for row in (first, second):
+        assert f"id         {row['id']}\n" in failed("show", row["number"]).stdout
+    assert "`kcheck failures` has no number 3," in failed("show", "3").stderr
+    again = rows(failed)
+    assert len(again) > 2
+    for row in again[:3]:
+        assert f"id         {row['id']}\n" in failed("show", row["number"]).stdout
+
+
+def test_a_number_of_a_failure_that_is_fixed_since_is_still_its_own(failed: Kcheck, project: Path) -> None:
+    """It runs again, and a note says that it is fixed."""
+    _, second = rows(failed)
+    kernels = project / "kernels/k.py"
+    kernels.write_text(kernels.read_text().replace("x[i] * 3", "x[i] * 2"))
+    assert failed(*RUN).returncode == 0
+    done = failed("reproduce", "2")
+    assert done.returncode == 0
+    assert done.stdout.startswith("specs/buggy/bad.yaml · bad[")
+    assert f"id         {second['id']}\n" in failed("show", "2").stdout
+    assert "note: failure 2 of the last list is fixed; `kcheck failures` lists the open ones\n" in done.stderr
+
+
+def test_numbers_without_a_list_are_those_of_the_next_one(failed: Kcheck) -> None:
+    shown = [failed("show", number).stdout for number in ("1", "2")]
+    for row, text in zip(rows(failed), shown, strict=True):
+        assert f"id         {row['id']}\n" in text
+
+
 def test_fixed_failures_keep_their_id_and_lose_their_number(failed: Kcheck, project: Path) -> None:
     """Numbers are those of open failures; ``last`` is an open one, too."""
     ids = [row["id"] for row in rows(failed)]
