@@ -112,12 +112,6 @@ ENDINGS = {
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
 }
 
-COPIES = (
-    "threads store copies of one value that differ, perhaps in the last bits; which one stays depends on the "
-    "hardware"
-)
-"""The message of ``copies``. It names no element, since it is a note about the line."""
-
 FIXES = {
     "filling": "wait for the copy with cp.async.wait_group, then call cuda.syncthreads()",
     "same": "let one thread write it",

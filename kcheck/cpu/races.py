@@ -13,7 +13,6 @@ from kcheck.cpu.faults import place, stack
 from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.race_report import (
-    COPIES,
     ENDINGS,
     FIXES,
     RaceSide,
@@ -26,6 +25,7 @@ from kcheck.cpu.race_report import (
     weight_of,
 )
 from kcheck.model import Finding, Index3
+from kcheck.model.verdict import DIFFERING_COPIES
 from kcheck.ptx.program import Program
 from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
@@ -207,7 +207,7 @@ class Races:
         kind = kind_of(race, here, other)
         fix = FIXES[kind] if kind in FIXES else fix_of(race, here, other, is_one_warp=math.prod(block) <= 32)
         if kind == "copies":
-            message = COPIES
+            message = DIFFERING_COPIES
         return Finding(
             "racecheck",
             message + ENDINGS.get(kind, ""),

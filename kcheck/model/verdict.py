@@ -114,6 +114,19 @@ def is_rounding_note(note: str) -> bool:
     return _ROUNDING in note
 
 
+DIFFERING_COPIES = (
+    "threads store copies of one value that differ, perhaps in the last bits; which one stays depends on the "
+    "hardware"
+)
+"""What racecheck says of a value that the compiler replicated. It names no element, and no change of the source
+removes it."""
+
+
+def is_background(note: str) -> bool:
+    """Whether a note says something only about a spec that fails: nothing has to be done about it."""
+    return DIFFERING_COPIES in note
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged case.

@@ -88,7 +88,7 @@ class ConsoleReporter:
 
             self._progress = Progress(settings.progress)
         self._open: OpenSpec | None = None
-        self._totals = totals.Totals()
+        self._totals = totals.Totals(verbose=settings.verbosity > 0)
         self._printed = self._after_block = False
 
     def handle(self, event: Event) -> None:

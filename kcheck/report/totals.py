@@ -10,6 +10,7 @@ from typing import Literal
 from kcheck.dataclass import dataclass
 from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
 from kcheck.model.paths import names_op
+from kcheck.model.verdict import is_background
 from kcheck.report import coverage, plain, wording
 from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, list_row, sentence
@@ -37,12 +38,14 @@ class Totals:
     Attributes:
         lines: the specs, in the order of the run.
         not_run: paths of specs of which no case was run.
+        verbose: also notes that say something only about a spec that fails.
     """
 
     run: RunStarted | None = None
     finished: RunFinished | None = None
     lines: list[SpecLine] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
+    verbose: bool = False
     _specs: list[SpecFinished] = field(default_factory=list)
     _notes: dict[str, list[str]] = field(default_factory=dict)  # the ops that each is about
     _warnings: int = 0
@@ -64,6 +67,8 @@ class Totals:
         if mark == "ok":
             mark = "stop" if event.skipped else "warn" if warned else "ok"
         for note in dict.fromkeys((*notes, *event.notes)):
+            if is_background(note) and mark in ("ok", "warn") and not self.verbose:
+                continue
             self._notes.setdefault(note, []).append(plain.line(event.op))
         self._specs.append(event)
         self._warnings += warned

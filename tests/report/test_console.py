@@ -28,6 +28,7 @@ from kcheck.model import (
     SpecRefused,
     Status,
 )
+from kcheck.model.verdict import DIFFERING_COPIES
 from kcheck.report import ReportSettings, layout, progress_bar, wording
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import DetailRow
@@ -281,6 +282,23 @@ def test_verbose_shows_every_failure() -> None:
     assert text.count("replay") == 37
     assert "cases      " not in text
     assert text.index("iter_40-") < text.index("iter_3-")
+
+
+@pytest.mark.parametrize(("failed", "verbosity", "told"), [(0, 0, False), (0, 1, True), (1, 0, True)])
+def test_copies_that_differ_are_a_note_of_verbose_and_of_a_spec_that_fails(
+    failed: int, verbosity: int, told: bool
+) -> None:
+    """The compiler made the copies: a user whose spec passes can do nothing about them."""
+    note = f"racecheck: kernels/k.py:31: {DIFFERING_COPIES}"
+    events: list[Event] = [
+        fake_events.started(),
+        fake_events.spec_started("softmax"),
+        fake_events.spec_finished("softmax", passed=2 - failed, failed=failed, notes=(note, "something else")),
+        RunFinished(1.0, False),
+    ]
+    text = render(events, width=200, verbosity=verbosity)
+    assert ("store copies of one value that differ" in text) is told
+    assert "something else" in text
 
 
 def test_more_than_three_causes_are_counted() -> None:
