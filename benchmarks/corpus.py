@@ -132,7 +132,7 @@ def report(ratios: list[Ratio], seeds: int) -> str:
     everything = np.array([row.ratio for row in ratios if np.isfinite(row.ratio)])
     alarms = sum(row.ratio > CONSTANT for row in ratios)
     rows.append(["all", "", len(ratios), *quantiles(everything), alarms])
-    head = ["op", "dtypes", "runs", "median", "95 %", "largest", f"beyond {CONSTANT:g} floors"]
+    head = ["op", "dtypes", "runs", "median", "95%", "largest", f"beyond {CONSTANT:g} floors"]
     crossed = []
     for seed, fitted_on in halvings(sorted({row.family for row in ratios})):
         fit = np.array([row.ratio for row in ratios if row.family in fitted_on])
@@ -156,7 +156,7 @@ def report(ratios: list[Ratio], seeds: int) -> str:
     across = [
         "split",
         "ops fitted on",
-        "1.5 x 95 %",
+        "1.5 x 95%",
         "beyond it, other half",
         "largest",
         "largest, other half",

@@ -106,7 +106,7 @@ def section(most: int = MOST) -> str:
     rows = []
     for power in range(LEAST, most + 1):
         found = parts(power)
-        cells = [f"{seconds:.2g} s ({100 * seconds / sum(found):.0f} %)" for seconds in found]
+        cells = [f"{seconds:.2g} s ({100 * seconds / sum(found):.0f}%)" for seconds in found]
         rows.append(f"| 10^{power} | {' | '.join(cells)} |")
         print(rows[-1], flush=True)
     return SECTION.format(rows="\n".join(rows))

@@ -227,13 +227,13 @@ def report(ops, fitted, fit, alarms, runs, caught, planted, half) -> str:
     cells = [f"{np.percentile(everything, q):.2f}" for q in (50, 95, 100)]
     total = [f"{sum(alarms[op, d] for op in ops)}/{sum(runs[op, d] for op in ops)}" for d in DTYPE_NAMES]
     rows.append(["all", len(everything), *cells, *total])
-    head = ["op", "control runs", "median", "95 %", "largest", *(f"false alarms, {d}" for d in DTYPE_NAMES)]
+    head = ["op", "control runs", "median", "95%", "largest", *(f"false alarms, {d}" for d in DTYPE_NAMES)]
     bugs = [op for op in ops if OPS[op][3] is not None]
     share = [
         [
             d,
             *(
-                f"{100 * caught[op, d] / planted[op, d]:.0f} % of {planted[op, d]}" if planted[op, d] else "-"
+                f"{100 * caught[op, d] / planted[op, d]:.0f}% of {planted[op, d]}" if planted[op, d] else "-"
                 for op in bugs
             ),
         ]

@@ -22,7 +22,7 @@ MEANT = (
     "test_standard",
     "test_tensor_descriptor",
 )
-"""The files of which at least 95 % of the tests that do not skip themselves must pass."""
+"""The files of which at least 95% of the tests that do not skip themselves must pass."""
 _KINDS = ("passed", "failed", "skipped", "xfailed")
 _REASONS = 24
 

@@ -8,7 +8,7 @@
 PATH is a folder with Triton's ``python/test/unit/language`` as ``language`` and its ``conftest.py``. Outcomes
 are kept in ``.conformance-triton``: a run that was stopped goes on, and a larger sample runs only the rest;
 ``--fresh`` forgets them. Exits with 1 if a failure has no cause in conformance/triton_causes.yaml, a finding is
-not in conformance/triton_judged.yaml, or fewer than 95 % of the tests that are meant to pass do.
+not in conformance/triton_judged.yaml, or fewer than 95% of the tests that are meant to pass do.
 """
 
 from __future__ import annotations

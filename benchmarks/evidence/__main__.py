@@ -2,7 +2,7 @@
 
     python -m benchmarks.evidence [--write] [--fresh] [--only NAME ...] [--jobs N] [--soak]
 
-Exit code 0 if the claims of the page hold: at 30 cases and default settings recall of at least 98 % at every
+Exit code 0 if the claims of the page hold: at 30 cases and default settings recall of at least 98% at every
 master seed, no false alarm, a median of at most 3 cases to the first catch. ``--soak`` runs 2,000 cases of every
 control instead, and writes a separate part of the page.
 

@@ -32,13 +32,13 @@ _POLICY = {
     "conditioned": "`conditioned`, the default",
 }
 _STRATEGY = {
-    "default": ("sizes drawn evenly, Gaussian or uniform values", "71 %"),
-    "boundary": ("sizes at ends, tiles, blocks, warps alone; values as before", "78 %"),
-    "regular": ("multiples of the tile, or powers of two, alone; values as before", "64 %"),
+    "default": ("sizes drawn evenly, Gaussian or uniform values", "71%"),
+    "boundary": ("sizes at ends, tiles, blocks, warps alone; values as before", "78%"),
+    "regular": ("multiples of the tile, or powers of two, alone; values as before", "64%"),
     "float32": ("kcheck's mix, float32 alone", "-"),
     "16 bits": ("kcheck's mix, float16 and bfloat16 alone", "-"),
-    "nan-injected": ("sizes drawn evenly, a few NaN in every open input", "94 %"),
-    "adversarial": ("sizes drawn evenly, adversarial values in every open input", "99 % or 93 %"),
+    "nan-injected": ("sizes drawn evenly, a few NaN in every open input", "94%"),
+    "adversarial": ("sizes drawn evenly, adversarial values in every open input", "99% or 93%"),
     "mix": ("kcheck's mix: boundary sizes, all dtypes, layouts, values; pairs covered", "-"),
 }
 
@@ -55,7 +55,7 @@ def acceptance(evidence: Evidence) -> list[str]:
     faults = [f"could not be measured: {line}" for line in evidence.died()]
     for seed, share in zip(evidence.seeds, _default(evidence), strict=True):
         if share < LEAST_RECALL:
-            faults.append(f"seed {seed}: recall {100 * share:.1f} %, promised are {100 * LEAST_RECALL:g} %")
+            faults.append(f"seed {seed}: recall {100 * share:.1f}%, promised are {100 * LEAST_RECALL:g}%")
     faults += [f"false alarm: {line}" for line in evidence.false_alarms()]
     faults += [f"where the manifest says harmless: {line}" for line in evidence.beyond_harmless()]
     firsts = evidence.firsts(by_default)
@@ -178,7 +178,7 @@ def _policies(evidence: Evidence) -> str:
             "## Comparison rules",
             _table(head, rows),
             _prose(
-                "gpuemu's study: from 65 % to 82 % of the bugs by calibration. Here the same launches are",
+                "gpuemu's study: from 65% to 82% of the bugs by calibration. Here the same launches are",
                 f"judged by each rule. `calibrated` has envelopes for {judged} of {len(evidence.clean)} kernels",
                 "(the others have no floating-point output, or too few cases of one dtype) and does not judge",
                 "the rest.",
@@ -195,7 +195,7 @@ def _cases(count: int) -> str:
 def _gain(evidence: Evidence) -> str:
     """The effect of calibration here, in a sentence."""
     fixed, fitted = (100 * evidence.recall("mix", by_values(p)).mean for p in ("defaults", "calibrated"))
-    return f"By values only, it changes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
+    return f"By values only, it changes recall from {fixed:.1f}% (fixed defaults) to {fitted:.1f}%."
 
 
 def _value_alarms(evidence: Evidence, policy: str) -> tuple[dict[str, int], int]:
@@ -216,11 +216,11 @@ def _strategies(evidence: Evidence) -> str:
     for name in STRATEGIES:
         share = evidence.recall(name, by_default)
         said, claim = _STRATEGY[name]
-        low, high = (f"{100 * bound:.1f} %" for bound in (min(share.by_seed), max(share.by_seed)))
+        low, high = (f"{100 * bound:.1f}%" for bound in (min(share.by_seed), max(share.by_seed)))
         kernels, of, _, _ = evidence.alarms(name, by_default)
         alarms = f"{kernels} of {of}"
         rows.append(
-            (name, said, f"{100 * share.mean:.1f} %", f"{share.deviation:.1f}", low, high, share.of, alarms, claim)
+            (name, said, f"{100 * share.mean:.1f}%", f"{share.deviation:.1f}", low, high, share.of, alarms, claim)
         )
     head = ("strategy", "what is drawn", "mean", "sd", "min", "max", "twins", "false alarms", "gpuemu's study")
     best = max((evidence.recall(name, by_default).mean, name) for name in STRATEGIES if name != "mix")
@@ -232,8 +232,8 @@ def _strategies(evidence: Evidence) -> str:
                 f"{evidence.cases} cases a run, judged by kcheck's defaults, sanitizers on. {_order(evidence)}",
                 "False alarms are correct kernels that fail: values that a spec does not draw may be outside what",
                 "its kernel supports. A case that the control fails too does not count as caught.",
-                f"The best single strategy here is {best[1]}, with {100 * best[0]:.1f} %.",
-                "gpuemu gives its adversarial strategy 99 % in one place and 93 % in another.",
+                f"The best single strategy here is {best[1]}, with {100 * best[0]:.1f}%.",
+                "gpuemu gives its adversarial strategy 99% in one place and 93% in another.",
             ),
         ]
     )
@@ -291,7 +291,7 @@ def _static(evidence: Evidence) -> str:
                 "Registers per thread (ptxas) and PTX instructions, twin against control, compiled for",
                 f"the friendly case. Of {len(rows)} twins, {same} have exactly the control's numbers, {near} are "
                 "within",
-                f"2 registers and 5 % of its instructions; {more} have more instructions and {fewer} fewer.",
+                f"2 registers and 5% of its instructions; {more} have more instructions and {fewer} fewer.",
                 "These numbers mean nothing without a correct kernel to compare with.",
             ),
             "<details><summary>Every twin that differs</summary>\n\n"

@@ -44,12 +44,12 @@ class Share:
     of: int
 
     def __str__(self) -> str:
-        """Mean, and if the seeds differ their least and most: ``97.3 % (96.6 to 98.9)``."""
+        """Mean, and if the seeds differ their least and most: ``97.3% (96.6 to 98.9)``."""
         if not self.of:
             return "-"
         low, high = min(self.by_seed), max(self.by_seed)
         spread = "" if low == high else f" ({_percent(low)} to {_percent(high)})"
-        return f"{_percent(self.mean)} %{spread}"
+        return f"{_percent(self.mean)}%{spread}"
 
     @property
     def mean(self) -> float:

@@ -139,7 +139,7 @@ def show(name: str, ops: tuple[str, ...]) -> int:
         click.echo(f"\n{plain.line(op)}  {plain.line(held.spec)}  {cases}")
         for dtype, errors in held.errors.items():
             unit = "noise floors" if errors.unit == "floor" else "allowed errors"
-            numbers = f"median {errors.median:.2g}  95 % {errors.p95:.2g}  largest {errors.largest:.2g}"
+            numbers = f"median {errors.median:.2g}  95% {errors.p95:.2g}  largest {errors.largest:.2g}"
             click.echo(f"  {dtype:<9} {numbers} {unit}  ulp {wording.ulps(errors.ulp)}")
         for (kernel, target, types), numbers_of in held.kernels.items():
             click.echo(f"  {plain.line(kernel)}  {target}  {short_types(types)}")

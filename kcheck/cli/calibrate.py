@@ -128,7 +128,7 @@ def _measure(
         name = executor.name if executor.name != "gpu" else f"gpu {executor.description}"
         click.echo(f"kcheck {__version__} · {plain.line(name)} · {wording.count(len(specs), 'spec')}\n", file=out)
         width = min(_OP_CELLS, max((len(spec.op) for spec in specs), default=2))
-        click.echo(_row(width, "op", "output", "cases", "median", "95 %", "largest", "envelope"), file=out)
+        click.echo(_row(width, "op", "output", "cases", "median", "95%", "largest", "envelope"), file=out)
         interrupted = False
         try:
             for event in events:

@@ -226,7 +226,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     settings = settings_for(wanted.paths, wanted.profile)
     device, timeout = given("device", settings.device), given("timeout", settings.timeout)
     jobs = given("jobs", settings.jobs)
-    paths = wanted.paths or project_specs("run")
+    paths = wanted.paths or project_specs("run", with_failures=wanted.last_failed)
     wanted = replace(wanted, device=device, jobs=jobs, timeout=timeout, paths=paths)
     specs = _selected(wanted, this_round)
     if not specs:

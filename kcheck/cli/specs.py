@@ -9,17 +9,19 @@ from pathlib import Path
 
 from kcheck.errors import SpecError, UserError
 from kcheck.model import Fault, OpSpec, SpecRefused
+from kcheck.model.paths import source_file
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
 from kcheck.specfile.kinds.text import SOURCE_SUFFIXES
 from kcheck.specfile.paths import NO_PROJECT, nearest_root, shown
 from kcheck.specfile.project import read_project
 
 
-def project_specs(command: str) -> tuple[Path, ...]:
+def project_specs(command: str, *, with_failures: bool = False) -> tuple[Path, ...]:
     """The spec folders of the current project: what a command without paths reads.
 
     Args:
         command: for the fix: ``run`` in ``kcheck run PATH``.
+        with_failures: add the specs that have open failures, in any folder.
 
     Raises:
         UserError: the current folder is in no project, or the project has no such folder.
@@ -30,12 +32,25 @@ def project_specs(command: str) -> tuple[Path, ...]:
         raise UserError(f"{NO_PROJECT}; run `kcheck init`, or name the specs: kcheck {command} PATH")
     folders = [root / folder for folder in read_project(root).settings().specs]
     missing = [folder for folder in folders if not folder.is_dir()]
-    if len(missing) == len(folders):
+    failing = _failing(root) if with_failures else []
+    if len(missing) == len(folders) and not failing:
         raise UserError(
             f"no specs in this project: there is no folder {shown(missing[0])!r}; "
             f"run `kcheck init`, or name the specs: kcheck {command} PATH"
         )
-    return tuple(_from_here(folder) for folder in folders if folder not in missing)
+    return tuple(_from_here(path) for path in (*(folder for folder in folders if folder not in missing), *failing))
+
+
+def _failing(root: Path) -> list[Path]:
+    """The specs of a project that have open failures and still exist; [] if the store cannot be read."""
+    from kcheck.store import Store, StoreError
+
+    try:
+        with Store.open(root) as store:
+            paths = dict.fromkeys(failure.path for failure in store.failures())
+    except StoreError:
+        return []  # the run says why
+    return [root / path for path in paths if source_file(root / path)[0].is_file()]
 
 
 def _from_here(folder: Path) -> Path:

@@ -38,7 +38,7 @@ def test_from_no_calibration_to_a_run_that_passes(kcheck: Kcheck, calibrated: Pa
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("kcheck ")
-    assert re.fullmatch(r"op +output +cases +median +95 % +largest +envelope", lines[2])
+    assert re.fullmatch(r"op +output +cases +median +95% +largest +envelope", lines[2])
     assert re.fullmatch(r"good +float32 +100( +\d\.\de[-+]\d\d){4}", lines[3])
     assert lines[-1] == "wrote calibration.yaml: 1 op"
     assert max(map(len, lines)) <= 80

@@ -23,6 +23,15 @@ def test_lf_runs_the_open_failures_and_nothing_else(stored: Kcheck) -> None:
     assert len(spec["cases"]) == 3
 
 
+def test_lf_without_paths_runs_failures_of_specs_in_any_folder(stored: Kcheck, project: Path) -> None:
+    """Even if the spec is in a subfolder, which a run without paths does not read; a deleted spec is skipped."""
+    stored(*BAD, "--cases", "3")
+    assert "3 open failures: 3 failed" in stored(*RUN, "--lf").stdout
+    (project / "specs/buggy/bad.yaml").unlink()
+    done = stored(*RUN, "--lf")
+    assert (done.returncode, done.stderr) == (5, "kcheck: nothing selected: no open failures in the store\n")
+
+
 def test_lf_without_an_open_failure_selects_nothing(stored: Kcheck, project: Path) -> None:
     """Exit code 5 and a message, before the first run and after the fix."""
     nothing = "kcheck: nothing selected: no open failures in the store\n"

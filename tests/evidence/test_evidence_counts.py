@@ -57,7 +57,7 @@ def test_recall_is_counted_by_seed() -> None:
     assert found.recall("mix", without_sanitizers) == Share((0.5, 0.0), 2)
     assert found.recall("mix", by_values("benchmark")) == Share((0.0, 0.0), 2)
     assert found.recall("rare", by_default) == Share((1.0, 1.0), 1)
-    assert str(Share((1.0, 0.999, 0.5), 3)) == "83.3 % (50 to 100)"
+    assert str(Share((1.0, 0.999, 0.5), 3)) == "83.3% (50 to 100)"
     assert found.firsts(by_default) == [1.0, 1.0, 2.0, math.inf]
     assert [(t.name, seeds) for t, seeds in found.misses()] == [("a", [1])]
     assert found.expected().by_seed == (1.0, 1.0)
@@ -80,8 +80,8 @@ def test_promises_that_do_not_hold_are_told() -> None:
     )
     assert acceptance(bad) == [
         "could not be measured: c: ended with -11",
-        "seed 0: recall 66.7 %, promised are 98 %",
-        "seed 1: recall 33.3 %, promised are 98 %",
+        "seed 0: recall 66.7%, promised are 98%",
+        "seed 1: recall 33.3%, promised are 98%",
         "false alarm: sum, seed 0, iter_4 N=5: invariant",
         "where the manifest says harmless: b, mix, seed 0, iter_3 N=64: memcheck",
         "where the manifest says harmless: b, mix, seed 1, iter_3 N=64: memcheck",

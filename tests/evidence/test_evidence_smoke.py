@@ -62,7 +62,7 @@ def test_two_twins_are_caught_and_their_controls_are_not(tmp_path: Path) -> None
     assert evidence.recall("friendly", by_allclose).by_seed == (0.5,)  # of a square product the bug does no harm
     assert evidence.alarms("mix", by_default)[0] == 0
     text = evidence_text(evidence)
-    for row in ("| **kcheck, 4 cases** | 100 % |", "| loop bound from gridDim | 1 | 0 % |", "| nan-injected |"):
+    for row in ("| **kcheck, 4 cases** | 100% |", "| loop bound from gridDim | 1 | 0% |", "| nan-injected |"):
         assert row in text
 
 

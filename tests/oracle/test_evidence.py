@@ -29,7 +29,7 @@ def test_the_benchmark_raises_no_false_alarm_and_catches_the_classics() -> None:
     assert done.returncode == 0, done.stderr
     assert "alarm" not in done.stderr
     uniform = next(line for line in done.stdout.splitlines() if line.startswith("| uniform"))
-    assert uniform.count("100 % of") == 2
+    assert uniform.count("100% of") == 2
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ REFERENCE = "def third(x):\n    return x / 3\n"
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200))
 def test_an_envelope_holds_95_percent_and_half_as_much_again(errors: list[float]) -> None:
-    """At most 5 % of the errors are above the percentile, which is one of them; the envelope is 1.5 of it."""
+    """At most 5% of the errors are above the percentile, which is one of them; the envelope is 1.5 of it."""
     found = envelope(errors, "float32")
     assert sum(error > found.p95 for error in errors) <= 0.05 * len(errors)
     assert found.p95 in errors

@@ -136,6 +136,7 @@ _TABLE = (
     ),
     (r"\ban error of (memcheck|racecheck|initcheck|synccheck)\b", "initcheck reports an error"),
     (r"\blowered whole\b", "completely lowered"),
+    (r"\d %(?= (of|to|for|by|from)\b|[),.;:]| \|)", "no space before the percent sign"),
     (r"\bother (bits|cases|inputs|values|versions|options|strides) than\b", "different ... than"),
 )
 
