@@ -376,7 +376,7 @@ class Store:
                 )
 
     def keep_list(self, failures: Iterable[StoredFailure]) -> None:
-        """Store the failures of a list, numbered from 1, in place of the last list; see :meth:`listed`.
+        """Store the failures of a list, numbered from 1, instead of the last list; see :meth:`listed`.
 
         Raises:
             StoreError: it cannot be written.
