@@ -18,6 +18,7 @@ from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.rounding import TF32
+from kcheck.oracle.ties import tie_rule
 from kcheck.oracle.tolerance import ToleranceRule, compute_precision, rules
 from kcheck.oracle.truth import Expected, Truth
 
@@ -78,6 +79,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     if not any(finding.severity == "error" for finding in findings):
         notes += _narrow(truth, outcome, comparisons, arrays.case.seed)
         notes += _flushed(truth, outcome, comparisons, arrays.case.seed)
+        notes += _tied(truth, outcome, comparisons)
     if outcome.gradients and all(comparison.passed for comparison in comparisons):
         weights = cotangents(spec, arrays)
         wrong, unjudged = check_gradients(truth, weights, outcome.gradients, arrays.case.seed, spec.runs.span)
@@ -187,6 +189,19 @@ def _may_be_flushed(truth: Truth, outcome: Outcome, name: str) -> bool:
     lost = np.abs(truth.expected[name])[outcome.outputs[name] == 0]
     given = (np.abs(reference.values[each]) for each in reference.float_inputs)
     return any(bool(((values > 0) & (values < least)).any()) for values in (lost, *given))
+
+
+def _tied(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """A note for each output that is wrong only where it has the index of an equal value."""
+    reference = truth.reference
+    inputs = {name: reference.values[name] for name in truth.spec.inputs}
+    arrays = {name: values for name, values in inputs.items() if isinstance(values, np.ndarray)}
+    for found in comparisons:
+        if found.passed or reference.dtypes[found.output].is_inexact or found.output in outcome.unwritten:
+            continue
+        rule = tie_rule(outcome.outputs[found.output], truth.expected[found.output], arrays)
+        if rule:
+            yield f"{truth.spec.op}: where {found.output} is wrong, it is {rule}"
 
 
 _SPEC_FAULTS = frozenset({"reference", "calibration"})

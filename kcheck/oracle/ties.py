@@ -1,0 +1,92 @@
+"""Outputs that hold indices (argmax, argsort, top-k) and differ from the reference only among equal values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def tie_rule(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> str:
+    """What the reference does with equal values, if every wrong index is that of an equal value; else empty.
+
+    Nothing is guessed: by the indices of the reference an input must be extreme along an axis, or in order.
+
+    Args:
+        actual, expected: of the same shape; only integers are indices.
+        inputs: by name.
+
+    Returns:
+        ``the index of an equal value of x; the reference picks the first of equal values``, for example.
+    """
+    if {actual.dtype.kind, expected.dtype.kind} - {"i", "u"} or not (actual != expected).any():
+        return ""
+    for name, values in inputs.items():
+        for along, picked, given in _views(values, actual, expected):
+            size = along.shape[-1]
+            if min(picked.min(), given.min()) < 0 or max(picked.max(), given.max()) >= size:
+                continue
+            there, wanted = (np.take_along_axis(along, places, -1) for places in (given, picked))
+            if not _equal(there, wanted).all():
+                continue
+            is_order = picked.shape[-1] > 1
+            if _is_ordered(wanted) if is_order else _is_extreme(wanted, along):
+                return f"the index of an equal value of {name}{_choice(wanted, picked, given, is_order)}"
+    return ""
+
+
+def _views(values: Array, actual: Array, expected: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """An input with the axis that the indices may be about at the end, and the indices of both likewise."""
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in "iuf":
+        return
+    if actual.size == 1:
+        yield values.reshape(-1), expected.reshape(-1), actual.reshape(-1)
+    for axis in range(values.ndim):
+        rest = values.shape[:axis] + values.shape[axis + 1 :]
+        along = np.moveaxis(values, axis, -1)
+        if actual.shape == rest:
+            yield along, expected[..., None], actual[..., None]
+        elif actual.ndim == values.ndim and actual.shape[:axis] + actual.shape[axis + 1 :] == rest:
+            yield along, np.moveaxis(expected, axis, -1), np.moveaxis(actual, axis, -1)
+
+
+def _equal(x: Array, y: Array) -> Array:
+    """Where values are equal; a NaN equals a NaN."""
+    same: Array = (x == y) | ((x != x) & (y != y))
+    return same
+
+
+def _is_extreme(picked: Array, along: Array) -> bool:
+    """Whether a value is the largest of its row, or in all rows the smallest; a NaN may be either."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a row of NaN
+        ends = [np.nanmax(along, axis=-1, keepdims=True), np.nanmin(along, axis=-1, keepdims=True)]
+    return any(bool(((picked == end) | (picked != picked)).all()) for end in ends)
+
+
+def _is_ordered(picked: Array) -> bool:
+    """Whether values ascend in all rows, or descend in all."""
+    before, after = picked[..., :-1], picked[..., 1:]
+    unordered = (before != before) | (after != after)
+    return bool(((before <= after) | unordered).all()) or bool(((before >= after) | unordered).all())
+
+
+def _choice(wanted: Array, picked: Array, given: Array, is_order: bool) -> str:
+    """What the reference does with equal values, as far as its indices show it."""
+    if is_order:
+        ties = _equal(wanted[..., :-1], wanted[..., 1:])
+        steps = np.diff(picked, axis=-1)[ties]
+        if steps.size and (steps > 0).all():
+            return "; the reference keeps equal values in their order"
+        return ""
+    differ = picked != given
+    if (picked < given)[differ].all():
+        return "; the reference picks the first of equal values"
+    if (picked > given)[differ].all():
+        return "; the reference picks the last of equal values"
+    return ""
