@@ -110,6 +110,8 @@ def _comparison(cls: type, name: str) -> _Method:
 
     def compare(self: object, other: object) -> Any:
         nonlocal values
+        if other is self and name == "__eq__":
+            return True
         if other.__class__ is not self.__class__:
             return NotImplemented
         if values is None:

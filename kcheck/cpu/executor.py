@@ -135,7 +135,7 @@ class Executor:
         self.memory = memory
         self._width = host().width
         self._adapts = True
-        self._checks = self.lends = Checks()
+        self._checks = self.lends = _NO_CHECKS
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -170,7 +170,7 @@ class Executor:
 
     @checks.setter
     def checks(self, checks: Checks) -> None:
-        self._checks = checks
+        self._checks = _NO_CHECKS if checks == _NO_CHECKS else checks
         if checks.init:
             self.memory.track()
 
@@ -182,6 +182,7 @@ class Executor:
     @width.setter
     def width(self, lanes: int) -> None:
         self._width, self._adapts = lanes, False
+        self.kernels.last = None
 
     def load(self, text: str) -> LoadedModule:
         """A module; raises PtxError."""
@@ -320,16 +321,20 @@ class Executor:
         self, module: LoadedModule, entry: str, block: Index3, launch: KernelLaunch | None = None
     ) -> CachedKernel:
         """The code for a launch. Sanitizers and the orders of a schedule follow warps, which lie along x."""
-        is_plain = self.checks == _NO_CHECKS
+        is_plain = self._checks is _NO_CHECKS
         threads = 0 if launch is None else math.prod((*launch.grid, *block))
         any_axis = is_plain and self.schedule == NATURAL
+        is_usual = any_axis and self.lends is _NO_CHECKS
+        shape = (launch.grid, block, launch.shared) if is_usual and launch is not None else None
+        if shape is not None and (repeated := self.kernels.repeated(module, entry, shape)) is not None:
+            return repeated
         options = CodeOptions(self.width, self.checks, self._adapts, any_axis, threads)
         if launch is not None and is_plain and self.lends != _NO_CHECKS:
             checked = replace(options, checks=self.lends, any_axis=False)
             lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, checked)
             if lent is not None:
                 return lent
-        return self.kernels.find(module, entry, block, options)
+        return self.kernels.find(module, entry, block, options, shape)
 
     def postpone(self, seconds: float) -> None:
         """Postpone the deadline by time that the kernel did not use."""

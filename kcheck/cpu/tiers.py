@@ -12,8 +12,10 @@ long as other code takes to compile. Most kernels of a test are never compiled w
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import field
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
@@ -105,6 +107,20 @@ class CodeOptions:
     threads: int = 0
 
 
+LaunchShape: TypeAlias = tuple[Index3, Index3, int]
+"""Grid, block and dynamic shared memory of a launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastLaunch:
+    """The last launch without checks, in the usual order, and its code."""
+
+    module: weakref.ref[LoadedModule]
+    entry: str
+    shape: LaunchShape
+    known: CachedKernel
+
+
 @dataclass
 class TieredKernels:
     """The compiled kernels, by module.
@@ -117,6 +133,7 @@ class TieredKernels:
     Attributes:
         quick: whether to start with quick code; else with better code.
         known: the kernels.
+        last: what :meth:`repeated` finds.
     """
 
     cache: ObjectCache
@@ -124,9 +141,22 @@ class TieredKernels:
     took: Callable[[float], None]
     quick: bool = True
     known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
+    last: LastLaunch | None = None
 
-    def find(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> CachedKernel:
+    def repeated(self, module: LoadedModule, entry: str, shape: LaunchShape) -> CachedKernel | None:
+        """The code of the last launch, for one that differs in its parameters only; None if better code is due."""
+        last = self.last
+        if last is None or last.module() is not module or (last.entry, last.shape) != (entry, shape):
+            return None
+        return last.known if last.known.left >= 0 else None
+
+    def find(
+        self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions, shape: LaunchShape | None = None
+    ) -> CachedKernel:
         """The compiled kernel, for blocks as long as this one along the axis of its vectors.
+
+        Args:
+            shape: of the launch, for :meth:`repeated`; None: a launch that is not plain, or none.
 
         Raises:
             PtxError: an unsupported instruction, or invalid PTX.
@@ -146,6 +176,8 @@ class TieredKernels:
             else:
                 self.improve(known, module)
             self.took(self.clock() - begun)
+        if shape is not None:
+            self.last = LastLaunch(weakref.ref(module), entry, shape, known)
         return known
 
     def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
@@ -163,7 +195,7 @@ class TieredKernels:
         self,
         module: LoadedModule,
         entry: str,
-        shape: tuple[Index3, Index3, int],
+        shape: LaunchShape,
         wanted: CodeOptions,
         checked: CodeOptions,
     ) -> CachedKernel | None:

@@ -75,7 +75,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        if _guards.depth or threading.current_thread() is not threading.main_thread():
+        if _guards.depth or threading.get_ident() != threading.main_thread().ident:
             return function(*arguments, **keywords)
         hook = sys.unraisablehook
 

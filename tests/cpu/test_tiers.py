@@ -134,7 +134,7 @@ def test_sanitizers_and_orders_of_threads_follow_warps(
 ) -> None:
     """Only plain code in the natural order may have vectors along another axis than x."""
     asked: list[CodeOptions] = []
-    monkeypatch.setattr(device.executor.kernels, "find", lambda module, entry, block, code: asked.append(code))
+    monkeypatch.setattr(device.executor.kernels, "find", lambda module, entry, block, code, _: asked.append(code))
     device.executor.schedule, device.executor.checks = schedule, checks
     device.executor.compile(device.module, "roots")
     assert [code.any_axis for code in asked] == [any_axis]
@@ -274,6 +274,33 @@ def test_code_without_register_allocation_does_not_change_what_is_compiled_after
     assert jit._machine(0).emit_object(binding.parse_assembly(LOOP)) == first
     large = f"{LOOP}; {'x' * jit.LARGE_MODULE}"
     assert jit.compile_ir(large, 1, quick=True, registers=True) == stored
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "looked_up"),
+    [
+        ("deadline", 1e9, 0),
+        ("schedule", Schedule("reverse", 1), 1),
+        ("checks", Checks(race=True), 1),
+        ("lends", Checks(race=True), 1),
+        ("width", 8, 1),
+    ],
+)
+def test_a_launch_that_differs_in_its_parameters_only_finds_its_code_at_once(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, value: object, looked_up: int
+) -> None:
+    """What decides which code runs makes the next launch look it up again."""
+    device.launch(BLOCK)
+    lookups: list[object] = []
+    variant = device.executor.kernels.variant
+    monkeypatch.setattr(
+        device.executor.kernels, "variant", lambda *given: lookups.append(given) or variant(*given)
+    )
+    expected = device.launch(BLOCK)
+    assert not lookups
+    setattr(device.executor, name, value)
+    assert device.launch(BLOCK) == expected
+    assert bool(lookups) == bool(looked_up)
 
 
 def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device, tiers_run: Tiers) -> None:
