@@ -1,4 +1,4 @@
-"""``@kcheck.op``: a spec beside the kernel that it is about.
+"""``@kcheck.op``: a spec next to its kernel.
 
 The decorator returns the function as it is and remembers the arguments; nothing is checked when the file is
 imported. The command line reads the arguments from the text of the file (``kcheck.specfile.declared``).
@@ -70,7 +70,7 @@ def op(name: str = "", /, **keys: Any) -> Callable[[F], F]:
 
 
 def declaration_of(function: object) -> Declaration | None:
-    """What was declared for a function, or for the Python function that a compiler made it of."""
+    """Return what was declared for a function, or for the Python function that it was compiled from."""
     while function is not None:
         found = _declared.get(id(function))
         if found is not None:

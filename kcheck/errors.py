@@ -8,10 +8,10 @@
         │   ├── SpecError        an op spec is wrong; carries every fault found in it
         │   ├── KernelError      a kernel, launcher, reference or generator file cannot be used
         │   ├── PtxError         PTX that kcheck does not model, or that is not PTX
-        │   └── DeviceUnavailable  the device asked for is not here
+        │   └── DeviceUnavailable  the requested device is not available
         └── InternalError        an internal error of kcheck: exit code 3
 
-A kernel that computes the wrong thing is none of these: it is a verdict, exit code 1.
+A kernel that computes the wrong thing does not raise an exception: it is a verdict, exit code 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UserError(KcheckError):
 
 
 class SpecError(UserError):
-    """An op spec that is refused.
+    """An invalid op spec.
 
     Args:
         faults: every fault found, in the order of the file.
@@ -60,7 +60,7 @@ class PtxError(UserError):
 
 
 class DeviceUnavailable(UserError):
-    """The device asked for does not answer on this machine."""
+    """The requested device is not available on this machine."""
 
 
 class InternalError(KcheckError):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Pause garbage collection meanwhile; it goes on afterwards, if it was on."""
+    """Pause garbage collection in a ``with`` block, and resume it afterwards if it was on."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -20,7 +20,7 @@ __all__ = ["cases"]
 
 
 def cases(spec: SpecLike) -> st.SearchStrategy[Case]:
-    """A strategy of the cases of a spec.
+    """Return a Hypothesis strategy for the cases of a spec.
 
     >>> import hypothesis
     >>> import kcheck

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like ``name``, or None if none is close. ``n`` is close to ``N``."""
+    """Return the known name most similar to ``name``, or None if none is close. ``n`` is close to ``N``."""
     by_folded: dict[str, str] = {}
     for candidate in known:
         by_folded.setdefault(candidate.casefold(), candidate)

@@ -10,7 +10,7 @@ from kcheck.rng import MASK64
 
 
 def count_of(value: Any, name: str) -> int:
-    """A number of cases.
+    """Check a number of cases.
 
     Raises:
         UserError: it is not a whole number, or negative.
@@ -19,7 +19,7 @@ def count_of(value: Any, name: str) -> int:
 
 
 def seed_of(value: Any, name: str) -> int:
-    """A 64-bit seed.
+    """Check a 64-bit seed.
 
     Raises:
         UserError: it is not a whole number in [0, 2**64).

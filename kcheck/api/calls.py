@@ -16,7 +16,7 @@ from kcheck.model import OpSpec
 
 
 def case_of_call(spec: OpSpec, inputs: Mapping[str, object]) -> Case:
-    """A case whose inputs are given; sizes and dtypes are those of the arrays.
+    """Build a case from the inputs of a call. Its sizes and dtypes are those of the arrays.
 
     Args:
         inputs: the arrays by name, of any framework; also params, and dims that no shape shows, as numbers.

@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Case:
-    """One case of a spec: its inputs, and a method that judges the outputs of the op.
+    """One case of a spec: its inputs, and a method that checks the outputs of the op.
 
     >>> import kcheck
     >>> case = kcheck.case_of("specs/softmax.yaml", seed=7)
@@ -164,7 +164,7 @@ class Case:
 
 
 def cases(spec: SpecLike, count: int | None = None, seed: int | None = None) -> Iterator[Case]:
-    """The cases of a spec; the caller runs the op, anywhere, and each case judges the result.
+    """Generate the cases of a spec. The caller runs the op, anywhere, and each case checks the result.
 
     >>> import kcheck
     >>> import numpy as np
@@ -190,7 +190,7 @@ def cases(spec: SpecLike, count: int | None = None, seed: int | None = None) -> 
 
 
 def case_of(spec: SpecLike, seed: int) -> Case:
-    """The case of a case seed, with the same bits on every machine.
+    """Generate the case of a seed, with the same bits on every machine.
 
     >>> import kcheck
     >>> kcheck.case_of("specs/softmax.yaml", seed=7).seed

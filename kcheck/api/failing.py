@@ -58,7 +58,7 @@ def reproduce(
     device: str = "auto",
     timeout: float | None = TIMEOUT,
 ) -> Reproduction:
-    """Run one case again, under the spec, kernel and reference as they are now.
+    """Run a case again, with the current spec, kernel and reference.
 
     >>> import kcheck
     >>> kcheck.reproduce("specs/softmax.yaml", 17447113406779214469).result

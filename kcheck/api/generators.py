@@ -49,27 +49,27 @@ class SeededRng:
         self._stream = Xorshift128Plus(seed)
 
     def derive(self, domain: str) -> SeededRng:
-        """An independent stream below this one; depends on the seed and the domain, not on what was drawn."""
+        """Return an independent stream. It depends on the seed and the domain, not on earlier draws."""
         return SeededRng(derive(self.seed, domain))
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items, all with the same probability."""
+        """Return one of the items, all with the same probability."""
         return self._stream.choice(items)
 
     def gen_range(self, low: int, high: int) -> int:
-        """An integer in [low, high), without modulo bias."""
+        """Return an integer in [low, high), without modulo bias."""
         return low + self._stream.below(high - low)
 
     def gen_u64(self) -> int:
-        """The next 64 bits."""
+        """Return the next 64 bits."""
         return self._stream.word()
 
     def gen_f32(self) -> float:
-        """A float32 in [0, 1), as a Python float: the top 24 bits of a word times 2**-24."""
+        """Return a float32 in [0, 1), as a Python float: the top 24 bits of a word times 2**-24."""
         return float(self._stream.floats(1, np.float32)[0])
 
     def randn(self, shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> Array:
-        """An array of normally distributed values with mean 0 and standard deviation 1."""
+        """Return an array of normally distributed values with mean 0 and standard deviation 1."""
         extents = (shape,) if isinstance(shape, int) else tuple(shape)
         count = int(np.prod(extents, dtype=np.int64))
         return self._stream.normal(count).astype(dtype).reshape(extents)
@@ -78,7 +78,7 @@ class SeededRng:
 def shapes(
     *, count: int = 30, seed: int = 0, constraints: Sequence[str] = (), **dims: Any
 ) -> Iterator[dict[str, int]]:
-    """Sizes at which kernels break: ends of ranges, neighbors of tiles and warps, primes, unequal sizes.
+    """Generate sizes at which kernels break: ends of ranges, neighbors of tiles and warps, primes, unequal sizes.
 
     >>> import kcheck
     >>> for sizes in kcheck.shapes(M=range(1, 65), N={"range": "1..512", "tile": 32}, count=3):
@@ -110,7 +110,7 @@ def _no_reference() -> None:
 
 
 def dtypes(include: Iterable[Any] | None = None, exclude: Iterable[Any] = ()) -> Iterator[str]:
-    """The names of dtypes that specs can have.
+    """Return the names of the dtypes that a spec can use.
 
     >>> import kcheck
     >>> list(kcheck.dtypes(["float32", "float16"], exclude=["float16"]))
@@ -118,7 +118,7 @@ def dtypes(include: Iterable[Any] | None = None, exclude: Iterable[Any] = ()) ->
 
     Args:
         include: dtypes of any framework, or their names; default: all.
-        exclude: those to leave out.
+        exclude: dtypes to omit.
 
     Raises:
         UserError: one of them is unknown.
@@ -137,7 +137,7 @@ def _dtype(value: Any) -> str:
 
 
 def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0) -> Iterator[tuple[str, Array]]:
-    """An array in several memory layouts: the same elements with different strides.
+    """Yield an array in several memory layouts: the same elements with different strides.
 
     >>> import kcheck
     >>> import numpy as np
@@ -188,7 +188,7 @@ def _laid_out(source: Array, name: str, seed: int) -> Array:
 def values(
     name: str, shape: int | Sequence[int], dtype: Any = "float32", *, argument: Any = None, seed: int = 0
 ) -> Array:
-    """An array of a value distribution, as the inputs of cases have them.
+    """Generate an array from a value distribution, as for the inputs of a case.
 
     >>> import kcheck
     >>> kcheck.values("ties", 4, "float16", seed=1)

@@ -37,7 +37,7 @@ def validate(
     flushes_subnormals: bool | None = None,
     **keys: Any,
 ) -> Verdict:
-    """Judge one output that the caller has.
+    """Check an output that the caller computed.
 
     The reference gets float64 copies of the inputs by keyword, and the output is compared with its result within
     the rounding error that is possible for these inputs (docs/oracle.md).
@@ -51,7 +51,7 @@ def validate(
     Args:
         op: a name, for messages.
         inputs: the arrays of the call by name, of any framework; numbers are params.
-        output: an array, a dict of arrays by name, or a tuple of arrays, which have the order of the reference's.
+        output: an array, a dict of arrays by name, or a tuple of arrays in the order of the reference's.
         reference: a NumPy function with parameters of these names.
         compute: the precision in which a correct op may accumulate; default: float32, and float64 for float64.
         flushes_subnormals: whether subnormal numbers may become 0, as of :meth:`Case.judge`. None: if the output

@@ -101,11 +101,11 @@ class Report:
         return len(self.verdicts)
 
     def to_json(self) -> str:
-        """The JSON report, as ``kcheck run --format json`` writes it (``kcheck schema report``)."""
+        """Return the JSON report, as ``kcheck run --format json`` writes it (``kcheck schema report``)."""
         return self._written("json", ReportSettings())
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report as a dict."""
+        """Return the JSON report as a dict."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
 

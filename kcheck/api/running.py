@@ -29,7 +29,7 @@ def check(
     sanitize: Sanitize = None,
     timeout: float | None = TIMEOUT,
 ) -> Report:
-    """Run the cases of a spec and judge them, as ``kcheck run`` does. Nothing is stored.
+    """Run the cases of a spec and check the results, as ``kcheck run`` does. Nothing is stored.
 
     >>> import kcheck
     >>> report = kcheck.check("specs/buggy/dequantize_int8_tail.yaml", cases=5)

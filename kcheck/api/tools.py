@@ -27,7 +27,7 @@ from kcheck.version import __version__
 
 @dataclass(frozen=True, eq=False)
 class Lint:
-    """The compiled kernels of a spec.
+    """Metrics of the compiled kernels of a spec.
 
     Attributes:
         metrics: one for each kernel, target and choice of argument types: registers, spills, shared memory,
@@ -146,7 +146,7 @@ def exec(  # noqa: A001  # the name of the command
     env: Mapping[str, str] | None = None,
     capture: bool = False,
 ) -> Execution:
-    """Run any numba.cuda program on the cpu device, without a GPU and without changes, as ``kcheck exec`` does.
+    """Run a numba.cuda or Triton program unchanged on the cpu device, without a GPU, as ``kcheck exec`` does.
 
     >>> import kcheck, sys
     >>> kcheck.exec([sys.executable, "-c", "print('no kernel')"], capture=True).stdout

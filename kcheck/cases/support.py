@@ -25,7 +25,7 @@ class Support:
     Attributes:
         low, high: both ends; ``open_end``: the upper one is not in it.
         whole: only whole numbers.
-        options: only these; empty where all between the ends will do.
+        options: only these numbers; empty if every number between the ends is allowed.
     """
 
     low: float = -math.inf

@@ -185,7 +185,9 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
         sizes = drawn.domains.get(name)
         rows.append((name, sizes or default_sizes(drawn), "--dims" if sizes else "default"))
     unsure = any("grid" in guess for guess in drawn.guesses)
-    grid_from = "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "the kernel's indexes"
+    grid_from = (
+        "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "from the kernel's indexes"
+    )
     rows.append(("grid", f"[{', '.join(drawn.grid)}]", grid_from))
     block_from = drawn.block_from or "default"
     if drawn.block_is_guess:

@@ -37,8 +37,8 @@ class Native:
 
     Attributes:
         here: ``(launch, worker, first, last, run, top)``: calls ``run``, the address of a ``kcheck_run``, on a
-        stack that begins at ``top``, and returns its result. Releases the GIL. gather: ``(to, from, slots,
-        count)``: copies, for each slot, a pair of offset and size, from the next of
+            stack that begins at ``top``, and returns its result. Releases the GIL.
+        gather: ``(to, from, slots, count)``: copies, for each slot, a pair of offset and size, from the next of
             the pointers at ``from``. Keeps the GIL.
     """
 

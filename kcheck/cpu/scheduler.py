@@ -60,7 +60,7 @@ class Job:
 
     @property
     def address(self) -> int:
-        """Where ``launch`` lies."""
+        """The address of ``launch``."""
         return ctypes.addressof(self.launch)
 
     def prepare(self, workspace: Workspace) -> None:

@@ -237,7 +237,8 @@ class CudaBackend(Uninstrumented):
         raised = _raised(error, kernel)
         if raised is not None:
             return raised
-        return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
+        what = "launch" if spec.launcher is None else "launcher"
+        return Finding("launch", f"the {what} raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """What a call of the driver that failed says of the launch; notes when nothing more can be run."""

@@ -53,7 +53,7 @@ class Sass:
 
     @cached_property
     def text(self) -> str:
-        """One instruction a line: what patterns look at."""
+        """One instruction per line: the text that patterns are matched against."""
         return "\n".join(instruction.text for instruction in self.instructions)
 
     def at(self, position: int) -> SassInstruction:

@@ -62,7 +62,7 @@ class FailureKind:
         return cls(verdict.rule, _differing(verdict) if verdict.rule == "mismatch" else frozenset())
 
     def met_by(self, verdict: Verdict) -> bool:
-        """Whether a case fails by it, too."""
+        """Whether a case fails in this way, too."""
         if verdict.status is not Status.FAILED or verdict.rule != self.rule:
             return False
         return self.rule != "mismatch" or bool(self.outputs & _differing(verdict))
@@ -132,7 +132,7 @@ class Trials:
         return self._failure.met_by(verdict)
 
     def watch_all(self) -> None:
-        """Forget what is known, and have every sanitizer look on from now on."""
+        """Forget earlier results, and run every sanitizer from now on."""
         self.watches_all, self._watched = True, None
         self._ended.clear()
 

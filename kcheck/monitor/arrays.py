@@ -160,16 +160,16 @@ class Context:
         self.saved_tensors = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Nothing: there is no forward-mode derivative."""
+        """Do nothing: there is no forward-mode derivative."""
 
     def mark_dirty(self, *tensors: Any) -> None:
-        """Nothing: there is no graph."""
+        """Do nothing: there is no graph."""
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Nothing: there is no graph."""
+        """Do nothing: there is no graph."""
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Nothing: there is no graph."""
+        """Do nothing: there is no graph."""
 
 
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None)})

@@ -269,7 +269,7 @@ class Conditioned:
         with np.errstate(all="ignore"):
             magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
             least = half_step(magnitude, self.dtype)
-            # The noise only widens what is accepted, so an element within this much needs no more looking.
+            # The noise only widens what is accepted, so an element within this much is accepted without it.
             if not self.whole and bool(np.all(error <= self.constant * least)):
                 return Allowance(self.constant * least, least)
             unjudged = self.floor.unjudged(output)

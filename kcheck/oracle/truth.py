@@ -57,7 +57,7 @@ class Truth:
 
 
 class Expected:
-    """The truth of one case, evaluated once: when it is first asked for, by whoever needs it."""
+    """The truth of one case, evaluated on first use."""
 
     def __init__(self, spec: OpSpec, arrays: CaseArrays) -> None:
         self._spec = spec

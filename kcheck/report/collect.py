@@ -70,7 +70,7 @@ class OpenSpec:
         return explained(causes(self.failing), warned(self.cases))
 
     def broken_off(self) -> SpecFinished:
-        """The end of a spec whose own end never came."""
+        """The end of a spec that was cut off."""
         statuses = [event.verdict.status for event in self.cases]
         passed, failed, errors = (statuses.count(s) for s in (Status.PASSED, Status.FAILED, Status.ERROR))
         started = self.started

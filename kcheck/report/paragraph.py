@@ -136,7 +136,7 @@ def also_texts(cause: Cause) -> Iterator[str]:
         else:
             yield f"{what} in {cases:,}" + ("" if number else f" of {every:,}")
     if cause.unseen:
-        yield f"{cause.rule} did not check {len(cause.unseen):,} of these"
+        yield f"{len(cause.unseen):,} of these not checked by {cause.rule}"
 
 
 def case_words(case: Case, *, seed: bool = True, recipe: bool = True) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """There is one worker more. It has the next number."""
+    """A worker joined. It has the next number."""
 
 
 Message: TypeAlias = "tuple[int, Answer | Died | Joined]"

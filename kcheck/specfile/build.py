@@ -80,7 +80,7 @@ from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSpec:
     """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
 
-    What the spec does not say is taken from the project's settings.
+    Keys that the spec omits come from the project's settings.
 
     Args:
         path: the spec, absolute or from the current folder: a YAML file, or ``file.py::op`` for one that
@@ -133,7 +133,7 @@ def spec_without_reference(text: str, path: Path, root: Path) -> OpSpec:
     """A spec from a text, for ``kcheck try``: its outputs are not compared with anything.
 
     Args:
-        text: as in a file; its ``reference`` is not looked at.
+        text: as in a file; its ``reference`` is ignored.
         path: what reports call the spec: the kernel's file.
         root: of the project, absolute.
 

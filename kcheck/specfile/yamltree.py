@@ -55,7 +55,7 @@ class YamlList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class YamlEntry:
-    """A key, where it stands, and its value."""
+    """A key, its place, and its value."""
 
     key: str
     span: Span

@@ -113,7 +113,7 @@ def arithmetic(symbol: str, left: Value, right: Value, column: int) -> Value:
     except OverflowError:
         raise ExpressionError(f"{left} {symbol} {right} is too large for a float64", column) from None
     if isinstance(value, float):
-        # An infinity that was handed in (a param may be .inf) passes; one that arose here is an overflow.
+        # An infinity that was passed in (a param may be .inf) is fine; one that was computed here is an overflow.
         if not math.isfinite(value) and math.isfinite(left) and math.isfinite(right):
             raise ExpressionError(f"{left} {symbol} {right} is too large for a float64", column)
     elif value.bit_length() > MAX_BITS:

@@ -59,7 +59,7 @@ def test_a_kernel_alone_is_enough(inside: Path, capsys: pytest.CaptureFixture[st
     rows = [" ".join(line.split()) for line in plan.splitlines()]
     for row in ("x [n] float32 read", "y [n] float32 written", "n dim n", "n 1..300 default"):
         assert row in rows
-    assert "grid [ceildiv(n, 128)] the kernel's indexes" in rows
+    assert "grid [ceildiv(n, 128)] from the kernel's indexes" in rows
     assert "block [128] default: check it, or use --block" in rows
     assert "3 cases" in plan
     assert "Not checked: results." in plan

@@ -151,6 +151,10 @@ def shift(x, y):
 def op(x, y):
     shift[3, 32](cuda.device_array(70, np.float32), y)
 """
+RAISING_LAUNCHER = """
+def op(x, y):
+    raise ValueError("x is too large")  # launcher
+"""
 CHECKED = {
     **{name: ONE_LINE.replace("LINE", line) for name, (line, _) in RACES.items()},
     "uninitialized": ONE_LINE.replace("LINE", UNINITIALIZED),
@@ -166,7 +170,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
         made.add(name, SPEC.partition("sanitize")[0], kernel, REFERENCE)
     of_rows = SPEC.replace("[N]}", "[N, 1]}").replace('["ceildiv(N, 32)"]', "[N]")
     made.add("block_per_row", of_rows, A_BLOCK_PER_ROW, REFERENCE)
-    made.add("launcher", SPEC.replace("kernel:", "launcher:").replace(LAUNCH, ""), LAUNCHER, REFERENCE)
+    launched = SPEC.replace("kernel:", "launcher:").replace(LAUNCH, "")
+    made.add("launcher", launched, LAUNCHER, REFERENCE)
+    made.add("raising_launcher", launched, RAISING_LAUNCHER, REFERENCE)
     return made
 
 
@@ -249,6 +255,13 @@ def test_an_array_that_only_the_kernel_calls_so_is_not_the_array_of_the_spec(rep
     found = finding(report, "launcher")
     assert found["message"].startswith("reads x[70], but axis 0 has size 70")
     assert (found["array"], found["index"]) == (None, None)
+
+
+def test_an_exception_of_a_launcher_is_not_called_one_of_the_launch(report, project: CpuProject) -> None:
+    """The message names what raised, and the finding has its line."""
+    found = finding(report, "raising_launcher")
+    assert (found["rule"], found["message"]) == ("launch", "the launcher raised ValueError: x is too large")
+    assert marks(project, [found["place"]]) == ["launcher"]
 
 
 def test_a_block_for_each_row_is_read_as_such(report) -> None:

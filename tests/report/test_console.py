@@ -406,7 +406,7 @@ def test_sanitizer_that_saw_a_part_of_the_cases_says_so() -> None:
     events = [fake_events.started(), fake_events.spec_started(cases=3), *cases]
     text = render([*events, fake_events.spec_finished(passed=1, failed=2)])
     assert "cases      1 of the 2 that racecheck checked" in text
-    assert "also       wrong values in 1 of 2, racecheck did not check 1 of these" in text
+    assert "also       wrong values in 1 of 2, 1 of these not checked by racecheck" in text
     assert text.count("replay") == 1
     everyone = [
         replace(case, verdict=replace(case.verdict, checked=("racecheck",))) for case in (cases[0], cases[0])

@@ -94,7 +94,7 @@ export function parseReport(text: string): Report {
   }
   if (document["version"] !== VERSION) {
     throw new Error(
-      `this kcheck writes reports of version ${String(document["version"])}, the extension reads ${VERSION}; ` +
+      `this kcheck writes reports of version ${String(document["version"])}, but the extension reads ${VERSION}; ` +
         "update the older of the two",
     );
   }

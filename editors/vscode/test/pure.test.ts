@@ -142,7 +142,7 @@ describe("reports of kcheck", () => {
   test("what is no report, or one of another version, is an error that says so", () => {
     assert.throws(() => parseReport("Traceback"), /did not write JSON/);
     assert.throws(() => parseReport("[]"), /did not write a report/);
-    assert.throws(() => parseReport('{"report": "kcheck", "version": 3, "specs": []}'), /version 3, the extension reads 2/);
+    assert.throws(() => parseReport('{"report": "kcheck", "version": 3, "specs": []}'), /version 3, but the extension reads 2/);
     assert.throws(() => parseListing(recorded("passed.json")), /did not write a list of cases/);
   });
 });

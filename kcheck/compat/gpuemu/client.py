@@ -74,7 +74,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Does nothing: there is no connection."""
+        """Do nothing: there is no connection."""
 
     def ping(self) -> Pong:
         """The version of kcheck, the protocol's, and the age of this client in seconds."""
@@ -98,7 +98,7 @@ class Client:
         Args:
             inputs: arrays of any framework; numbers are params.
             dtype: the precision of the op; default: that of the widest input, if the output is wider.
-            seed: to find the result by; default: a random one.
+            seed: identifies the result; default: a random one.
             atol, rtol: a fixed tolerance, instead of the spec's or of the error that rounding can cause.
             kwargs: passed to a registered reference.
 

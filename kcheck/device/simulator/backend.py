@@ -100,7 +100,8 @@ class SimulatorBackend(Uninstrumented):
         """An exception of the launcher, or of Numba before a thread ran."""
         who = next((kernel.kernel for kernel in session.launched), None)
         place = error_place(error, spec.root) or _declared(spec)
-        return Finding("launch", f"the launch raised {one_line(error)}", kernel=who, place=place)
+        what = "launch" if spec.launcher is None else "launcher"
+        return Finding("launch", f"the {what} raised {one_line(error)}", kernel=who, place=place)
 
     def _finding(self, stopped: KernelStopped, spec: OpSpec) -> Finding:
         if stopped.failure is not None:
