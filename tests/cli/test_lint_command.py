@@ -118,7 +118,7 @@ def test_entries_of_a_ptx_file(kcheck: Kcheck, project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--ptx", "two.ptx", "specs/good.yaml"), "one or the other"),
+        (("--ptx", "two.ptx", "specs/good.yaml"), "--ptx and specs cannot be combined"),
         (("--ptx", "two.ptx", "--entry", "third"), "there is no entry 'third'; its entries: first, second"),
         (("--ptx", "two.ptx", "--entry", "s"), "2 entries match 's'"),
         (("--ptx", "bad.ptx"), "bad.ptx:3:"),

@@ -113,7 +113,7 @@ def test_outputs_that_stay_unwritten_are_a_warning(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--args", "x[N]"], "--args has 1 argument, and scale takes 4: x, alpha, y, n"),
+        (["--args", "x[N]"], "--args has 1 argument, but scale takes 4: x, alpha, y, n"),
         (["--args", "x[N],alpha,y[N],N"], "--args: 'alpha' is neither an array, a scalar nor a dim of --dims"),
         (["--dims", "N"], "--dims: 'N' is not a dim; write M=1..64, M=128 or M=[1,2,5]"),
         (["--block", "0"], "--block: '0' is not a number of threads"),
