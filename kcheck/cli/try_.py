@@ -183,7 +183,7 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
             rows.append((argument.name, f"dim {argument.dim}", ""))
     for name in drawn.dims:
         sizes = drawn.domains.get(name)
-        rows.append((name, sizes or default_sizes(drawn), "--dims" if sizes else "default"))
+        rows.append((name, sizes or default_sizes(drawn, name), "--dims" if sizes else "default"))
     unsure = any("grid" in guess for guess in drawn.guesses)
     grid_from = (
         "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "from the kernel's indexes"

@@ -17,6 +17,7 @@ from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.elements import integer_elements
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments
+from kcheck.draft.sizes import size_meant
 from kcheck.errors import UserError
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.tritonfile import read_triton
@@ -260,7 +261,7 @@ class _Drawing:
         if name not in ranks:
             if self._root(name) in self._dim:
                 return Argument(name, "dim", dtype=signed[0], dim=self._dim[self._root(name)])
-            return Argument(name, "scalar", dtype=signed[0] or ("int32" if name in found.integers else "float32"))
+            return self._scalar(name, signed[0] or ("int32" if name in found.integers else ""))
         uses = [access for access in found.accesses if access.array == name]
         stores = any(access.stores for access in uses)
         loads = any(access.loads for access in uses)
@@ -279,6 +280,15 @@ class _Drawing:
         if ends is not None:
             shape, most = (f"{shape[0]} + 1",), f"{{offsets: {self._size(ends)}}}"
         return Argument(name, "array", shape, dtype, loads or not stores, stores, values=most)
+
+    def _scalar(self, name: str, dtype: str) -> Argument:
+        """A scalar that bounds no index; one that is named like a size, or not used, is passed as a size."""
+        dims = tuple(dict.fromkeys(self._dim.values()))
+        dim, why = ("", "") if dtype.startswith(("float", "bool")) else size_meant(name, self.function, dims)
+        if not dim:
+            return Argument(name, "scalar", dtype=dtype or "float32")
+        self.guesses.append(f"{name} is {why}: the size {dim} is passed for it")
+        return Argument(name, "dim", dtype=dtype, dim=dim)
 
     # The launch.
 

@@ -5,23 +5,54 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kcheck.alignment import ceil_div
 from kcheck.draft.sketch import Argument, Sketch
 
-_SMALL = 40  # with three or more dims, so that arrays stay small
+_SMALL = 40  # with three or more dims, so that arrays stay small …
+_ELEMENTS = 200_000  # … and their products
 _LEAST = 100
 _MOST = 1200  # with two dims
+_BLOCKS = re.compile(r"ceildiv\((.+), (\d+)\)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def default_sizes(sketch: Sketch) -> str:
+def default_sizes(sketch: Sketch, dim: str) -> str:
     """The sizes of a dim of which the text says nothing.
 
-    With one or two dims they need more than two blocks: with one block, loops with a stride of the block run
-    once, and an accumulator that is overwritten goes unnoticed.
+    One dim at least needs more than two blocks: with one block, loops with a stride of the block run once, and an
+    accumulator that is overwritten goes unnoticed. With one or two dims, all have it.
     """
-    if len(sketch.dims) > 2:
-        return f"1..{_SMALL}"
-    most = max(_LEAST, -(-max(sketch.block) * 9 // 4 // 100) * 100)
-    return f"1..{most if len(sketch.dims) == 1 else min(most, _MOST)}"
+    count = len(sketch.dims)
+    if count > 2:
+        long = _long_dim(sketch)
+        if not long:
+            return f"1..{_SMALL}"
+        most = _beyond(max(sketch.block))
+        rest = min(int((_ELEMENTS / most) ** (1 / (count - 1))), _SMALL)
+        return f"1..{most if dim == long else rest // 5 * 5 or 4}"
+    most = _beyond(max(sketch.block))
+    return f"1..{most if count == 1 else min(most, _MOST)}"
+
+
+def _beyond(width: int) -> int:
+    """A size of more than two blocks of this width."""
+    return max(_LEAST, ceil_div(width * 9, 400) * 100)
+
+
+def _long_dim(sketch: Sketch) -> str:
+    """The dim that needs more than two blocks; empty if all have them at small sizes.
+
+    It is the one over which the widest blocks run, or the last one that the grid does not name.
+    """
+    if 2 * max(sketch.block) < _SMALL:
+        return ""
+    named = {name for size in sketch.grid for name in _NAME.findall(size)}
+    wide = [(int(found[2]), found[1]) for size in sketch.grid if (found := _BLOCKS.fullmatch(size))]
+    for width, size in sorted(wide, reverse=True):
+        if 2 * width >= _SMALL:
+            return size if size in sketch.dims else ""  # a product of dims is large enough
+    free = [name for name in sketch.dims if name not in named and name not in sketch.domains]
+    return (free or list(sketch.dims))[-1]
 
 
 def op_name(name: str) -> str:
@@ -58,10 +89,10 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     yield f"op: {op_name(sketch.name)}"
     yield f"kernel: {kernel}"
     yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
-    sizes = default_sizes(sketch)
     if sketch.dims:
         yield "dims:                        # TODO: the sizes, in elements, that the kernel supports"
-        yield from (f"  {name}: {sketch.domains.get(name, sizes)}" for name in sketch.dims)
+        for name in sketch.dims:
+            yield f"  {name}: {sketch.domains.get(name) or default_sizes(sketch, name)}"
     if any(not array.dtype for array in sketch.arrays):
         yield "dtypes: [float32]            # TODO: every dtype that the kernel supports"
     inputs = [array for array in sketch.arrays if array.loads]

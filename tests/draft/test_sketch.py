@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,6 @@ from kcheck.errors import UserError
 from kcheck.specfile import load_spec
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def drawn(tmp_path: Path):
-    """The sketch of the function k in a text."""
-
-    def draw(text: str) -> Sketch:
-        path = tmp_path / "k.py"
-        path.write_text("from numba import cuda\nimport numpy as np\n" + textwrap.dedent(text))
-        return sketch(path, "k")
-
-    return draw
 
 
 def told(found: Sketch) -> dict[str, str]:
@@ -197,29 +184,6 @@ def test_an_index_of_a_shared_array_is_an_integer(drawn, statement: str, declare
                 {statement}
     """)
     assert declared in [line.strip() for line in spec_text(found, "k.py:k", "r.py:k").splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("block", "axes", "sizes"),
-    [(128, 1, "1..300"), (256, 2, "1..600"), (1024, 1, "1..2400"), (1024, 2, "1..1200"), (128, 3, "1..40")],
-)
-def test_default_sizes_need_more_than_two_blocks(drawn, block: int, axes: int, sizes: str) -> None:
-    """A loop over columns with a stride of the block runs several times, so that its accumulator matters."""
-    place = ", ".join(["cuda.blockIdx.x", "cuda.blockIdx.y", "c"][-axes:])
-    found = drawn(f"""
-        @cuda.jit
-        def k(x, y, n):
-            part = cuda.shared.array({block}, float32)
-            t = cuda.threadIdx.x
-            total = 0.0
-            for c in range(t, n, {block}):
-                total += x[{place}]
-            part[t] = total
-            y[0] = part[t]
-    """)
-    assert found.block == (block,)
-    assert len(found.dims) == axes
-    assert f"  n: {sizes}" in spec_text(found, "k.py:k", "r.py:k").splitlines()
 
 
 def test_an_explicit_signature_gives_dtypes(drawn) -> None:
