@@ -62,7 +62,7 @@ async function talk(child, folder) {
   const announced = capabilities.executeCommandProvider?.commands ?? [];
   return [
     {what: "`kcheck lsp`: a misspelled key of an open spec", found: unknown ? `line ${unknown.range.start.line + 1}, ${unknown.source}` : "no diagnostic", right: unknown?.range.start.line === 2 && unknown.source === "kcheck"},
-    {what: "`kcheck lsp`: commands that it keeps from the extension", found: announced.length === 0 ? "none" : announced.join(" "), right: announced.length === 0},
+    {what: "`kcheck lsp`: commands that it runs itself instead of the extension", found: announced.length === 0 ? "none" : announced.join(" "), right: announced.length === 0},
     {what: "`kcheck lsp`: commands of code lenses, each registered by the extension", found: named.join(" ") || "none", right: named.length > 0 && named.every((one) => known.includes(one))},
   ];
 }
