@@ -102,6 +102,7 @@ class Comparison:
 
 
 _ROUNDING = " is within the rounding of "
+_TIED = " is wrong, it is the index of an equal value of "
 
 
 def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> str:
@@ -109,9 +110,14 @@ def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> str:
     return f"{op}: {output}{_ROUNDING}{arithmetic} arithmetic: {fix}"
 
 
-def is_rounding_note(note: str) -> bool:
-    """Whether a note is a :func:`rounding_note`, which holds for a spec only if every failing case has it."""
-    return _ROUNDING in note
+def tie_note(op: str, output: str, array: str, rule: str) -> str:
+    """An output of indices is wrong only among equal values. ``rule``: which the reference picks, if clear."""
+    return f"{op}: where {output}{_TIED}{array}" + (f"; {rule}" if rule else "")
+
+
+def is_of_all(note: str) -> bool:
+    """Whether a note holds for a spec only if every failing case has it: what a bug may look like in one case."""
+    return _ROUNDING in note or _TIED in note
 
 
 DIFFERING_COPIES = (

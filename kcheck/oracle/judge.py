@@ -12,13 +12,13 @@ import numpy.typing as npt
 from kcheck.cases import cotangents
 from kcheck.errors import InternalError
 from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
-from kcheck.model.verdict import rounding_note
+from kcheck.model.verdict import rounding_note, tie_note
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.rounding import TF32
-from kcheck.oracle.ties import tie_rule
+from kcheck.oracle.ties import tie_of
 from kcheck.oracle.tolerance import ToleranceRule, compute_precision, rules
 from kcheck.oracle.truth import Expected, Truth
 
@@ -199,9 +199,9 @@ def _tied(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison]) -> 
     for found in comparisons:
         if found.passed or reference.dtypes[found.output].is_inexact or found.output in outcome.unwritten:
             continue
-        rule = tie_rule(outcome.outputs[found.output], truth.expected[found.output], arrays)
-        if rule:
-            yield f"{truth.spec.op}: where {found.output} is wrong, it is {rule}"
+        tie = tie_of(outcome.outputs[found.output], truth.expected[found.output], arrays)
+        if tie is not None:
+            yield tie_note(truth.spec.op, found.output, tie.array, tie.rule)
 
 
 _SPEC_FAULTS = frozenset({"reference", "calibration"})

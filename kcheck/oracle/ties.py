@@ -9,23 +9,30 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
+
 Array: TypeAlias = npt.NDArray[Any]
 
 
-def tie_rule(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> str:
-    """What the reference does with equal values, if every wrong index is that of an equal value; else empty.
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """Wrong indices are those of equal values of an input. ``rule``: which the reference picks, if clear."""
+
+    array: str
+    rule: str
+
+
+def tie_of(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> Tie | None:
+    """What the reference does with equal values, if every wrong index is that of an equal value; else None.
 
     Nothing is guessed: by the indices of the reference an input must be extreme along an axis, or in order.
 
     Args:
         actual, expected: of the same shape; only integers are indices.
         inputs: by name.
-
-    Returns:
-        ``the index of an equal value of x; the reference picks the first of equal values``, for example.
     """
     if {actual.dtype.kind, expected.dtype.kind} - {"i", "u"} or not (actual != expected).any():
-        return ""
+        return None
     for name, values in inputs.items():
         for along, picked, given in _views(values, actual, expected):
             size = along.shape[-1]
@@ -36,8 +43,8 @@ def tie_rule(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> str
                 continue
             is_order = picked.shape[-1] > 1
             if _is_ordered(wanted) if is_order else _is_extreme(wanted, along):
-                return f"the index of an equal value of {name}{_choice(wanted, picked, given, is_order)}"
-    return ""
+                return Tie(name, _choice(wanted, picked, given, is_order))
+    return None
 
 
 def _views(values: Array, actual: Array, expected: Array) -> Iterator[tuple[Array, Array, Array]]:
@@ -82,11 +89,11 @@ def _choice(wanted: Array, picked: Array, given: Array, is_order: bool) -> str:
         ties = _equal(wanted[..., :-1], wanted[..., 1:])
         steps = np.diff(picked, axis=-1)[ties]
         if steps.size and (steps > 0).all():
-            return "; the reference keeps equal values in their order"
+            return "the reference keeps equal values in their order"
         return ""
     differ = picked != given
     if (picked < given)[differ].all():
-        return "; the reference picks the first of equal values"
+        return "the reference picks the first of equal values"
     if (picked > given)[differ].all():
-        return "; the reference picks the last of equal values"
+        return "the reference picks the last of equal values"
     return ""

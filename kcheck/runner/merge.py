@@ -13,8 +13,8 @@ from dataclasses import replace
 from kcheck.errors import UserError
 from kcheck.model import Event, RunFinished, RunStarted, Sanitized, SpecFinished, SpecRefused, SpecStarted
 from kcheck.model.shard import PlannedSpec, Shard
+from kcheck.runner.common_notes import not_of_all
 from kcheck.runner.reaching import Reaching
-from kcheck.runner.rounding import not_of_all
 
 _Named = tuple[str, Sequence[Event]]
 """A file, and the events of the shard in it."""

@@ -30,10 +30,10 @@ from kcheck.model import (
 )
 from kcheck.model.shard import Part
 from kcheck.model.verdict import UNSUPPORTED
+from kcheck.runner.common_notes import CommonNotes
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
-from kcheck.runner.rounding import Roundings
 from kcheck.runner.select import parse
 from kcheck.runner.work import CaseExecutor, InProcess, Said, SpecWork
 from kcheck.version import __version__
@@ -84,7 +84,7 @@ class _Tally:
     judging: float = 0.0  # seconds, nearly all of them in the reference
     findings: tuple[Finding, ...] = ()  # about the spec, not about a case
     reaching: Reaching = field(default_factory=Reaching)
-    roundings: Roundings = field(default_factory=Roundings)
+    common: CommonNotes = field(default_factory=CommonNotes)
     shapes: dict[tuple[int, ...], Case] = field(default_factory=dict)  # a case of each combination of sizes
 
     @property
@@ -244,7 +244,7 @@ class _Run:
                 self._cut = True
                 break
             self._ran = True
-            verdict, self._lost = tally.roundings.take(done.verdict), done.lost
+            verdict, self._lost = tally.common.take(done.verdict), done.lost
             tally.judging += done.judging
             if self.options.skip_unsupported and verdict.is_unsupported:
                 tally.unsupported.append(verdict)
@@ -264,7 +264,7 @@ class _Run:
             )
             if self._broken(verdict, tally, planned):
                 break
-        self._note(*tally.roundings.notes)
+        self._note(*tally.common.notes)
         self._stage = _WHOLE
         if tally.cases == planned:
             vacuous = work.vacuous() if tally.ran else Said()

@@ -1,6 +1,6 @@
-"""The note that an output is wrong only by the rounding of narrow arithmetic: one of a spec, not of a case.
+"""Notes of a spec, not of a case: that an output is wrong only by narrow rounding, or among equal values.
 
-A bug may be small in one case, as small as a rounding. The note is right only if every failing case has it.
+A bug may look like that in one case. The note is right only if every failing case has it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kcheck.model import Status, Verdict
-from kcheck.model.verdict import is_rounding_note
+from kcheck.model.verdict import is_of_all
 
 
-class Roundings:
+class CommonNotes:
     """The notes that all failing cases of a spec have so far."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Roundings:
 
     def take(self, verdict: Verdict) -> Verdict:
         """Count a case; its verdict without such notes."""
-        found = dict.fromkeys(filter(is_rounding_note, verdict.notes))
+        found = dict.fromkeys(filter(is_of_all, verdict.notes))
         if verdict.status is not Status.PASSED:
             before = found if self._common is None else self._common
             self._common = {note: None for note in before if note in found}
@@ -35,7 +35,7 @@ class Roundings:
 
 
 def not_of_all(parts: Iterable[tuple[bool, Sequence[str]]]) -> frozenset[str]:
-    """The notes about rounding that a part with failures lacks, of parts as (whether a case failed, notes)."""
-    listed = [(failed, {note for note in notes if is_rounding_note(note)}) for failed, notes in parts]
+    """The common notes that a part with failures lacks, of parts as (whether a case failed, notes)."""
+    listed = [(failed, {note for note in notes if is_of_all(note)}) for failed, notes in parts]
     every = {note for _, notes in listed for note in notes}
     return frozenset(note for note in every if any(failed and note not in notes for failed, notes in listed))

@@ -1,17 +1,18 @@
-"""Which notes about rounding hold for a whole spec, also where its cases are in several parts."""
+"""Which notes about rounding and ties hold for a whole spec, also where its cases are in several parts."""
 
 from __future__ import annotations
 
 from kcheck.model import Case, Status, Verdict
-from kcheck.model.verdict import rounding_note
-from kcheck.runner.rounding import Roundings, not_of_all
+from kcheck.model.verdict import rounding_note, tie_note
+from kcheck.runner.common_notes import CommonNotes, not_of_all
 
-X, Y = (rounding_note("op", name, "float16", "compute in float32") for name in "xy")
+X = rounding_note("op", "x", "float16", "compute in float32")
+Y = tie_note("op", "y", "a", "the reference picks the first of equal values")
 CASE = Case("op.yaml", "op", "iter_0", 0, {}, {}, {}, {}, {})
 
 
 def told(*cases: tuple[Status, tuple[str, ...]]) -> tuple[str, ...]:
-    found = Roundings()
+    found = CommonNotes()
     for status, notes in cases:
         assert found.take(Verdict(CASE, status, "cpu", notes=notes)).notes == tuple(
             n for n in notes if n == "else"
