@@ -98,9 +98,9 @@ def main() -> int:
         "Written by `python benchmarks/fuzz_ptx.py --write`. Each file is the PTX of a real kernel with one to",
         "eight random changes (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed.",
         "",
-        f"{len(samples())} kernels; seeds {asked.first:,} to {asked.first + asked.read - 1:,};"
-        f" {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, at most {longest * 1e3:.0f} ms;"
-        f" Python {platform.python_version()}.",
+        f"The run used {len(samples())} kernels and seeds {asked.first:,} to {asked.first + asked.read - 1:,}."
+        f" Reading took {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, at most {longest * 1e3:.0f} ms,"
+        f" with Python {platform.python_version()}.",
         "",
         *_table("parsed and verified", was_read),
         *_table(f"compiled and launched, seeds {asked.first:,} to {asked.first + asked.run - 1:,}", was_run),
