@@ -77,7 +77,7 @@ def place_of(race: Race, site: Site | None, naming: Naming) -> tuple[str | None,
 
 def value_of(race: Race, last: RaceSide, dtype: str) -> str:
     """What the later access wrote or read, as the array's dtype, otherwise as its instruction's type; empty if
-    neither is known."""
+    neither is known: ``.b32`` may be a float."""
     site = last.described
     if site is None or not (race.is_write if last.verb == "writes" else last.verb == "reads"):
         return ""
@@ -95,7 +95,7 @@ def value_of(race: Race, last: RaceSide, dtype: str) -> str:
         return short if struct.pack(code, float(short)) == content else exact
     if kind == "bool":
         return str(content != b"\0")
-    if kind[0] in "us" or kind in ("b8", "b32", "b64"):
+    if kind[0] in "us" or (kind[0] == "b" and dtype in ITEMSIZES):
         is_signed = kind[0] != "u" or dtype not in ITEMSIZES  # numba-cuda loads and stores signed integers as .u
         return str(int.from_bytes(content, "little", signed=is_signed))
     return ""
