@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from kcheck.dataclass import dataclass
@@ -190,10 +190,22 @@ def _unseen(failures: Sequence[CaseFinished], owner: Sequence[Key], first: Key |
 
 @dataclass(slots=True)
 class Warned:
-    """A warning of a spec: the first finding of its kind, and the cases that show it."""
+    """A warning of a spec: the first finding of its kind, and the cases that show it.
+
+    Attributes:
+        also: other warnings of its rule with the same fix, each of which shares a source line with another: one
+            missing barrier makes several races. And those that name no line, but say how many more there are.
+    """
 
     finding: Finding
     cases: list[CaseFinished]
+    also: list[Warned] = field(default_factory=list)
+
+    def is_alike(self, other: Warned) -> bool:
+        """Whether both have the same rule and fix, and a source line in common."""
+        mine, its = _key(self.finding), _key(other.finding)
+        alike = mine[0] == its[0] and self.finding.fix == other.finding.fix
+        return alike and not _lines(mine).isdisjoint(_lines(its))
 
 
 def warned(cases: Sequence[CaseFinished]) -> list[Warned]:
@@ -227,7 +239,37 @@ def explained(found: Sequence[Cause], warnings: Sequence[Warned]) -> tuple[list[
                 break
         else:
             left.append(warning)
-    return causes, left
+    return causes, _grouped(left)
+
+
+def _grouped(warnings: Sequence[Warned]) -> list[Warned]:
+    """One warning for those that share source lines, with the others in its ``also``."""
+    groups: list[Warned] = []
+    for warning in sorted(warnings, key=lambda warning: _is_number(warning.finding)):
+        mine = [group for group in groups if any(one.is_alike(warning) for one in (group, *group.also))]
+        if _is_number(warning.finding):
+            mine = [group for group in groups if group.finding.rule == warning.finding.rule][:1]
+        if not mine:
+            groups.append(Warned(warning.finding, warning.cases))
+            continue
+        first, *others = mine
+        for group in others:
+            groups.remove(group)
+            first.also += [Warned(group.finding, group.cases), *group.also]
+        first.also.append(warning)
+    return groups
+
+
+def place_words(finding: Finding) -> str:
+    """What a rule finds, and on which lines: ``races at lines 28 and 31``."""
+    rule, _, where = _key(finding)
+    words = _WORDS.get(rule, rule)
+    return _at_lines(words, where) if _is_located(_key(finding)) else f"more {words}"
+
+
+def _at_lines(words: str, where: str) -> str:
+    lines = [line.rpartition(":")[2] for line in where.split("\n")]
+    return f"{words} at line{'s' * (len(lines) > 1)} {' and '.join(lines)}"
 
 
 def _follows(warning: Warned, cause: Cause) -> bool:
@@ -303,10 +345,7 @@ class _Making:
             return words
         if where.startswith(_ARRAY):
             return f"{words} of {where.removeprefix(_ARRAY)}"
-        lines = [line.rpartition(":")[2] for line in where.split("\n")]
-        if not _is_located(key):
-            return f"more {words}"
-        return f"{words} at line{'s' * (len(lines) > 1)} {' and '.join(lines)}"
+        return _at_lines(words, where) if _is_located(key) else f"more {words}"
 
 
 _WORDS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcheck.dataclass import dataclass
 from kcheck.model import SANITIZERS, Case, CaseFinished, Status
 from kcheck.report import layout, plain, wording
-from kcheck.report.causes import Cause, Warned
+from kcheck.report.causes import Cause, Warned, place_words
 from kcheck.report.detail import (
     Calls,
     DetailRow,
@@ -81,6 +81,9 @@ def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> I
     yield from finding_rows(warning.finding, source)
     if warning.cases:
         yield sentence("cases", f"{len(warning.cases):,} of {cases:,}")
+    if warning.also:
+        counts = ((place_words(other.finding), len(other.cases)) for other in warning.also)
+        yield list_row("also", [f"{words} in {count:,} of {cases:,}" for words, count in counts])
 
 
 def _rows(cause: Cause, cases: str, source: ReadLine, form: _Form) -> Iterator[DetailRow]:

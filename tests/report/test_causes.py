@@ -9,8 +9,9 @@ import fake_events
 import pytest
 
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Status
-from kcheck.report.causes import causes, explained, warned
+from kcheck.report.causes import causes, explained, place_words, warned
 from kcheck.report.detail import rows
+from kcheck.report.paragraph import warning_rows
 
 
 def at(rule: str, line: int, other: int = 0, *, array: str | None = None, file: str = "k.py") -> Finding:
@@ -207,6 +208,22 @@ def test_a_number_of_further_warnings_follows_from_a_cause_of_their_rule() -> No
     more = replace(harmless(4, file="specs/k.yaml"), block=None, message="318 more races on other lines")
     also, left = explained_of(failing(0, at("racecheck", 3), more), fake_events.case(number=2, findings=(more,)))
     assert (left, also[0]) == ([], (("racecheck warnings", 1),))
+
+
+def test_harmless_races_of_one_missing_barrier_are_one_warning() -> None:
+    """They share a source line and have the same fix; one with another fix, or on other lines, is another."""
+    barrier = [replace(harmless(line, 25), fix="add a barrier") for line in (23, 24)]
+    atomic = replace(harmless(22, 25), fix="use an atomic")
+    more = replace(harmless(4, file="specs/k.yaml"), block=None, message="318 more races on other lines")
+    cases = [fake_events.case(number=n, findings=(*barrier, atomic, harmless(40, 41), more)) for n in (1, 2)]
+    _, left = explained([], warned(cases))
+    assert [(place_words(one.finding), [place_words(other.finding) for other in one.also]) for one in left] == [
+        ("races at lines 23 and 25", ["races at lines 24 and 25", "more races"]),
+        ("races at lines 22 and 25", []),
+        ("races at lines 40 and 41", []),
+    ]
+    rows = {row.label: row.text for row in warning_rows(left[0], 2, lambda place: "")}
+    assert rows["also"] == "races at lines 24 and 25 in 2 of 2, more races in 2 of 2"
 
 
 def test_a_warning_that_may_be_the_reason_is_shown() -> None:
