@@ -87,8 +87,9 @@ def save(
             click.echo(f"note: replaced the earlier baseline {plain.line(name)!r}", file=out)
         kernels = sum(len(found.kernels) for found in taken.ops.values())
         click.echo(
-            f"{wording.count(len(taken.ops), 'op')}, {wording.count(kernels, 'specialization')}, "
-            f"{wording.count(sum(f.passed + f.failed for f in taken.ops.values()), 'case')}: {shown(path)}",
+            f"wrote {shown(path)}: {wording.count(len(taken.ops), 'op')}, "
+            f"{wording.count(kernels, 'specialization')}, "
+            f"{wording.count(sum(f.passed + f.failed for f in taken.ops.values()), 'case')}",
             file=out,
         )
     return Exit.GOOD
@@ -139,8 +140,8 @@ def show(name: str, ops: tuple[str, ...]) -> int:
         click.echo(f"\n{plain.line(op)}  {plain.line(held.spec)}  {cases}")
         for dtype, errors in held.errors.items():
             unit = "noise floors" if errors.unit == "floor" else "allowed errors"
-            numbers = f"median {errors.median:.2g}  95% {errors.p95:.2g}  largest {errors.largest:.2g}"
-            click.echo(f"  {dtype:<9} {numbers} {unit}  ulp {wording.ulps(errors.ulp)}")
+            numbers = f"median {errors.median:.2g}  p95 {errors.p95:.2g}  largest {errors.largest:.2g}"
+            click.echo(f"  {dtype:<9} error in {unit}: {numbers}  max ulp {wording.ulps(errors.ulp)}")
         for (kernel, target, types), numbers_of in held.kernels.items():
             click.echo(f"  {plain.line(kernel)}  {target}  {short_types(types)}")
             shown = [

@@ -18,6 +18,9 @@ from kcheck.cli.full import FULL
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 
+_BY_SUFFIX = {".html": "html", ".json": "json", ".md": "markdown", ".sarif": "sarif"}
+"""The format to suggest for a file; for any other one, JUnit's XML."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportOutput:
@@ -60,7 +63,8 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
         file = remaining_files.pop(0)
         if not open_format:
             said = f"after '-o {found[-1].path}'" if found else "before it"
-            raise click.UsageError(f"-o {file}: no --format {said}; write '--format junit -o {file}'")
+            name = _BY_SUFFIX.get(Path(file).suffix, "junit")
+            raise click.UsageError(f"-o {file}: no --format {said}; write '--format {name} -o {file}'")
         open_format = False
         if file != "-":
             found[-1] = ReportOutput(found[-1].format, Path(file))

@@ -36,11 +36,11 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         if name in self._elsewhere:
             self.fail(f"{name}: {self._elsewhere[name]}", param, ctx)
         if name not in (*self.names, ALL):
-            self.fail(f"no sanitizer {name!r}; {_choices(name, (*self.names, ALL))}", param, ctx)
+            self.fail(f"unknown sanitizer {name!r}; {_choices(name, (*self.names, ALL))}", param, ctx)
         if "=" not in str(value):
             level = "error"
         if level not in LEVELS:
-            self.fail(f"no level {level!r} for {name}; {_choices(level, LEVELS)}", param, ctx)
+            self.fail(f"unknown level {level!r} for {name}; {_choices(level, LEVELS)}", param, ctx)
         return name, as_set(level) if "=" in str(value) else level
 
     def levels(self, chosen: Sequence[tuple[str, Level]]) -> dict[str, Level]:

@@ -97,7 +97,7 @@ class Project:
         """
         if profile and profile not in self.profiles:
             fix = did_you_mean(profile, self.profiles) or f"available: {', '.join(self.profiles)}"
-            raise UserError(f"no profile {profile!r}; {fix}")
+            raise UserError(f"unknown profile {profile!r}; {fix}")
         found: dict[str, Any] = {}
         source: dict[str, str] = {}
         for key in ("specs", "targets", "device", "jobs", "cases", "timeout"):

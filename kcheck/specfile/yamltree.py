@@ -132,9 +132,10 @@ def _text(path: Path, shown: str) -> str:
     start = Span(shown)
     try:
         status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise _refuse(Span(shown, 0, 0), "this is a folder", "name a .yaml file")
         if not stat.S_ISREG(status.st_mode):
-            what = "this is a folder" if stat.S_ISDIR(status.st_mode) else "this is not a regular file"
-            raise _refuse(start, what, "name a .yaml file")
+            raise _refuse(start, "this is not a regular file", "name a .yaml file")
         if status.st_size > MAX_BYTES:
             raise _refuse(start, f"the file has {status.st_size} bytes", f"the limit for a spec is {MAX_BYTES}")
         with open(path, "rb") as file:

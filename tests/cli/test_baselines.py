@@ -75,7 +75,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Kcheck:
     kcheck = Kcheck(root)
     done = kcheck("baseline", "save", "v1")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert done.stdout == "1 op, 1 specialization, 6 cases: baselines/v1.json\n"
+    assert done.stdout == "wrote baselines/v1.json: 1 op, 1 specialization, 6 cases\n"
     return kcheck
 
 

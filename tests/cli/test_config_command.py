@@ -77,8 +77,12 @@ def test_json_has_the_same(inside: Path, capsys: pytest.CaptureFixture[str]) -> 
     [
         ("KCHECK_CASES", "many", "KCHECK_CASES: 'many' is not an integer"),
         ("KCHECK_DEVICE", "tpu", "KCHECK_DEVICE: 'tpu' is not one of"),
-        ("KCHECK_SANITIZE", "racechek", "KCHECK_SANITIZE: no sanitizer 'racechek'; did you mean 'racecheck'?"),
-        ("KCHECK_PROFILE", "nightli", "no profile 'nightli'; did you mean 'nightly'?"),
+        (
+            "KCHECK_SANITIZE",
+            "racechek",
+            "KCHECK_SANITIZE: unknown sanitizer 'racechek'; did you mean 'racecheck'?",
+        ),
+        ("KCHECK_PROFILE", "nightli", "unknown profile 'nightli'; did you mean 'nightly'?"),
     ],
 )
 def test_a_wrong_variable_is_named(

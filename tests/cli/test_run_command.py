@@ -111,6 +111,7 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
     ("arguments", "message"),
     [
         (("-o", "r.xml"), "-o r.xml: no --format before it; write '--format junit -o r.xml'"),
+        (("-o", "r.json"), "-o r.json: no --format before it; write '--format json -o r.json'"),
         (("--format", "json", "-o", "a", "-o", "b"), "-o b: no --format after '-o a'"),
         (("--format", "json", "--format", "junit"), "--format json and --format junit both go to stdout"),
         (("--format", "json", "-o", "a", "--format", "junit", "-o", "./a"), "is given twice"),
@@ -124,14 +125,17 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
         (("--seed", "-3"), "-3 is negative; a seed is a number from 0 to 18446744073709551615"),
         (
             ("--sanitize", "racechek=off"),
-            "no sanitizer 'racechek'; did you mean 'racecheck'? Choose from",
+            "unknown sanitizer 'racechek'; did you mean 'racecheck'? Choose from",
         ),
-        (("--sanitize", "leaks"), "no sanitizer 'leaks'; choose from memcheck, racecheck, initcheck, synccheck,"),
+        (
+            ("--sanitize", "leaks"),
+            "unknown sanitizer 'leaks'; choose from memcheck, racecheck, initcheck, synccheck,",
+        ),
         (
             ("--sanitize", "racecheck=warning"),
-            "no level 'warning' for racecheck; did you mean 'warn'?",
+            "unknown level 'warning' for racecheck; did you mean 'warn'?",
         ),
-        (("--sanitize", "all="), "no level '' for all; choose from error, warn, off"),
+        (("--sanitize", "all="), "unknown level '' for all; choose from error, warn, off"),
         (("--seed", "1e3"), "'1e3' is not a seed; write an integer, decimal or hexadecimal (0x1f)"),
     ],
 )

@@ -326,7 +326,7 @@ def test_tolerances() -> None:
     assert gpuemu.get_recommended_tolerance("float32", "jax", "matmul").atol == pytest.approx(2.25e-5)
     with pytest.raises(ValueError, match="atol is -1; use a number that is not negative"):
         gpuemu.ToleranceConfig(-1, 0)
-    with pytest.raises(kcheck.UserError, match="there is no profile 'prodction'; did you mean 'production'"):
+    with pytest.raises(kcheck.UserError, match="unknown profile 'prodction'; did you mean 'production'"):
         profile.get("prodction")
 
 

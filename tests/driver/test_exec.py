@@ -353,9 +353,9 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
         (
             ("--sanitize", "racechek"),
             (),
-            "no sanitizer 'racechek'; did you mean 'racecheck'? Choose from memcheck,",
+            "unknown sanitizer 'racechek'; did you mean 'racecheck'? Choose from memcheck,",
         ),
-        (("--sanitize", "racecheck=on"), (), "no level 'on' for racecheck; choose from error, warn, off"),
+        (("--sanitize", "racecheck=on"), (), "unknown level 'on' for racecheck; choose from error, warn, off"),
         (("--sanitize", "unwritten"), (), "unwritten: it needs a spec that names the arrays; use `kcheck run`"),
         (("--report", "no/where.jsonl"), (), "--report no/where.jsonl: no such folder: 'no'; create it first"),
         (("--sanitise", "all"), (), "No such option"),

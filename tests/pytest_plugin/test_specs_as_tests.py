@@ -227,6 +227,6 @@ def test_a_wrong_option_is_refused(folder: Path) -> None:
     assert "invalid choice: 'tpu'" in run(folder, "specs", "--kcheck-device", "tpu").stderr
     assert "-1 is not a number of cases" in run(folder, "specs", "--kcheck-cases=-1").stderr
     assert (
-        "no profile 'nigthly'; did you mean 'nightly'?"
+        "unknown profile 'nigthly'; did you mean 'nightly'?"
         in run(folder, "specs", "--kcheck-profile", "nigthly").stdout
     )

@@ -152,7 +152,7 @@ def test_two_files_with_settings_are_an_error(tmp_path: Path) -> None:
 
 def test_an_unknown_profile_names_the_nearest(tmp_path: Path) -> None:
     """With what there is, where no name is near."""
-    with pytest.raises(UserError, match="no profile 'nightli'; did you mean 'nightly'"):
+    with pytest.raises(UserError, match="unknown profile 'nightli'; did you mean 'nightly'"):
         settings(tmp_path, "", "nightli")
     with pytest.raises(UserError, match="available: quick, ci, nightly"):
         settings(tmp_path, "", "zzz")

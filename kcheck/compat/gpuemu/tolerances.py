@@ -127,9 +127,7 @@ class ToleranceProfile(ToleranceConfig):
         }
         plain = name.replace("_", "-")
         if plain not in made:
-            raise UserError(
-                f"there is no profile {name!r}; {did_you_mean(name, made) or 'use ' + ', '.join(made)}"
-            )
+            raise UserError(f"unknown profile {name!r}; {did_you_mean(name, made) or 'use ' + ', '.join(made)}")
         return made[plain]()
 
     def of_dtype(self, dtype: str) -> ToleranceConfig:
