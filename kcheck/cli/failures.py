@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from kcheck.store import Store, StoredFailure
 
 _SHOWN = 10  # failures of one spec, without --all
-_NARROW = 60  # columns; below, the table has no seeds and counts
+HEAD = ("", "id", "seed", "rule", "times", "last seen", "case")
+_COLUMNS = ((0, 1, 2, 3, 4, 5, 6), (0, 1, 3, 4, 5, 6), (0, 1, 3, 5, 6), (0, 1, 3, 6))
+"""The columns of a table: the first of these with which each failure is on one line, or the last."""
+_RIGHT = (0, 2, 4)
 
 
 @click.command("failures")
@@ -37,7 +40,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
     `show`, `reproduce`, `minimize` and `export` accept the number or the id of a failure, or `last`. A number
     is that of the list printed last, also after another run.
     """
-    from kcheck.cli.stored import here, say, say_table, say_title, width
+    from kcheck.cli.stored import here, say, say_title
     from kcheck.report import wording
     from kcheck.store import Store
 
@@ -57,12 +60,8 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
     for (name, path), failures in by_spec.items():
         say_title(name, path, wording.count(len(failures), "failure"))
         shown = failures if everything else failures[:_SHOWN]
-        head = ("", "id", "seed", "rule", "times", "last seen", "state" if everything else "case")
-        rows = [_row(failure, number_of.get(failure.id), everything) for failure in shown]
-        if width() < _NARROW:
-            say_table([(*row[:2], row[3], *row[5:]) for row in (head, *rows)], right=(0,), indent=1, wrapped=True)
-        else:
-            say_table([head, *rows], right=(0, 2, 4), indent=1, wrapped=True)
+        head = (*HEAD[:-1], "state" if everything else HEAD[-1])
+        say_failures([head, *(_row(failure, number_of.get(failure.id), everything) for failure in shown)])
         if len(failures) > len(shown):
             say(f"  and {len(failures) - len(shown):,} more (-a shows all)")
         say()
@@ -70,6 +69,19 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
     if first is not None:
         say(f"Run one again by its number or id: kcheck reproduce {number_of.get(first.id, first.short)}")
     return Exit.GOOD
+
+
+def say_failures(rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; a terminal that is too narrow for it gets fewer columns. Ids stay: they name failures."""
+    from kcheck.cli.stored import say_table, width
+    from kcheck.report import layout
+
+    for columns in _COLUMNS:
+        fewer = [tuple(row[place] for place in columns) for row in rows]
+        if layout.table_width(fewer) <= width() - 1:
+            break
+    right = [number for number, place in enumerate(columns) if place in _RIGHT]
+    say_table(fewer, right=right, indent=1, wrapped=True)
 
 
 def _keep(store: Store, order: Sequence[StoredFailure]) -> None:

@@ -140,7 +140,7 @@ def table(
         right: the columns aligned to the right.
         wrapped: wrap the last column instead, below its row if there is no room beside.
     """
-    widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    widths = _widths(rows)
     for row in rows:
         line = ""
         for n, cell in enumerate(row[:-1]):
@@ -156,6 +156,16 @@ def table(
         for part in wrap(row[-1].split(" "), " ", max(8, width - indent)):
             yield (line + part).rstrip()
             line = " " * indent
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def table_width(rows: Sequence[Sequence[str]]) -> int:
+    """The columns of a terminal that a :func:`table` takes if nothing is cut or wrapped."""
+    widths = _widths(rows)
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def encodable(text: str, encoding: str | None) -> str:

@@ -20,7 +20,7 @@ def failed(stored: Kcheck, project: Path) -> Kcheck:
 
 
 def rows(kcheck: Kcheck, *options: str) -> list[dict[str, str]]:
-    return [found.groupdict() for found in ROW.finditer(kcheck("failures", *options).stdout)]
+    return [found.groupdict() for found in ROW.finditer(kcheck("failures", *options, COLUMNS="120").stdout)]
 
 
 def test_a_number_an_id_and_last_name_what_the_list_shows(failed: Kcheck) -> None:

@@ -80,7 +80,7 @@ def test_a_failure_that_the_spec_no_longer_allows_is_gone(
     assert second_line(done).startswith("GONE")
     assert says in " ".join(done.stdout.split())
     assert seed not in stored("failures").stdout
-    assert seed in stored("failures", "-a").stdout
+    assert seed in stored("failures", "-a", COLUMNS="120").stdout
 
 
 def test_a_spec_that_was_widened_or_moved_has_the_case_still(stored: Kcheck, project: Path) -> None:

@@ -144,7 +144,10 @@ def test_inputs_that_were_not_kept_say_why(stored: Kcheck, project: Path) -> Non
     spec = project / "specs/buggy/bad.yaml"
     spec.write_text(spec.read_text().replace("N: [1, 2, 5]", "N: 1..8").replace("count: 2", "count: 22"))
     stored(*BAD)
-    told = [" ".join(stored("show", seed).stdout.split()) for seed in seeds(stored("failures", "-a").stdout)[:2]]
+    told = [
+        " ".join(stored("show", seed).stdout.split())
+        for seed in seeds(stored("failures", "-a", COLUMNS="120").stdout)[:2]
+    ]
     why = "a run stores those of 20 new failures per spec; the seed generates them again"
     assert len(told) == 2
     assert all(f"inputs not stored: {why}" in each for each in told)
