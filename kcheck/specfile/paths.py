@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
-from kcheck.nearest import did_you_mean
+from kcheck.nearest import did_you_mean, nearest_file
 from kcheck.span import as_typed
 from kcheck.symbolic import shorten
 
@@ -122,7 +122,8 @@ def _neighbour(root: Path, target: Path) -> str:
     """``did you mean``, from the files of the folder, or of a folder with a similar name."""
     folder = target.parent
     if folder.is_dir():
-        near = did_you_mean(target.name, names_in(folder))
+        file = nearest_file(target.name, names_in(folder))
+        near = f"did you mean {file!r}?" if file else ""
     else:
         near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
     return near or f"paths are relative to the project root, {shown(root)!r}"

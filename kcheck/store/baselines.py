@@ -115,7 +115,7 @@ def _missing(root: Path, name: str) -> UserError:
         if known
         else f"no baselines exist yet; save one: kcheck baseline save {name}"
     )
-    return UserError(f"no baseline {name!r} in {root / FOLDER}: {there}")
+    return UserError(f"no baseline {name!r} in {root / FOLDER}; {there}")
 
 
 def _as_json(baseline: Baseline) -> dict[str, Any]:

@@ -245,3 +245,11 @@ def test_a_kernel_that_is_not_found_is_not_asked_for_a_block(
 def test_the_valid_spec_has_no_faults(faults: Callable[[str], list[str]], softmax: str) -> None:
     """What the table breaks is whole before."""
     assert faults(softmax) == []
+
+
+def test_a_missing_file_without_a_similar_name_has_a_fix(faults: Callable[[str], list[str]], softmax: str) -> None:
+    """The most likely mistake is the folder that the path starts from."""
+    (fault,) = faults(softmax.replace("kernels/softmax.py", "kernels/unrelated.py"))
+    assert (
+        "there is no file 'kernels/unrelated.py' in the project; paths are relative to the project root, " in fault
+    )
