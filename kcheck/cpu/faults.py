@@ -11,7 +11,7 @@ from kcheck.cpu.accesses import VERBS, access
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.textures import Textures
-from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
+from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
@@ -19,6 +19,7 @@ from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.stack import STACK_BYTES
 from kcheck.ptx.syntax.symbols import kernel_name
 
+_INCOMPLETE = frozenset({FaultKind.BARRIER_DIVERGENCE, FaultKind.BARRIER_EXITED, FaultKind.BARRIER_GONE})
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",
     FaultKind.BARRIER_DIVERGENCE: "all threads of the block must reach the same cuda.syncthreads()",
@@ -127,6 +128,8 @@ def _finding(
             severity, fix = "warn", "it is in numba-cuda's own code, not in yours"
     elif row.rule == "synccheck":
         message = barrier_text(kind, fault, program.sites, threads)
+        if kind in _INCOMPLETE:
+            fix = barrier_fix(fault) or fix
     elif kind is FaultKind.WRAPPED_ADDRESS:
         message, fix = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
         arithmetic = _source(fault, program)

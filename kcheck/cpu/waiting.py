@@ -81,6 +81,15 @@ def barrier_text(kind: FaultKind, fault: FaultRecord, sites: Sequence[Site], thr
     return text
 
 
+def barrier_fix(fault: FaultRecord) -> str:
+    """The fix where threads wait at a barrier that has a number and counts its threads; empty for others."""
+    told = waiting(fault.address)
+    if not told["asked"]:
+        return ""
+    match = f"make the waits and arrivals at barrier {told['barrier']} match"
+    return f"{match}: in each phase, {told['asked']} threads wait or arrive there"
+
+
 def mask_text(kind: FaultKind, fault: FaultRecord) -> str:
     """One sentence on the lanes that break a rule and those that execute the instruction."""
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
