@@ -17,6 +17,7 @@ from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.elements import integer_elements
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments
+from kcheck.draft.signatures import explicit_signature
 from kcheck.draft.sizes import size_meant
 from kcheck.errors import UserError
 from kcheck.nearest import did_you_mean
@@ -139,7 +140,7 @@ class _Drawing:
 
     def sketch(self) -> Sketch:
         parameters = [argument.arg for argument in self.function.args.args]
-        signature = dict(zip(parameters, _signature(self.function), strict=False))
+        signature = dict(zip(parameters, explicit_signature(self.function), strict=False))
         found = find_accesses(self.function, parameters, self.functions)
         self._offsets = found.join_offsets()
         values, known = single_assignments(self.function), constants(self.tree)
@@ -380,30 +381,3 @@ def _threads(function: ast.FunctionDef) -> set[str]:
 
 def _blocks(function: ast.FunctionDef) -> set[str]:
     return set(_axes_of(function, "blockIdx"))
-
-
-_TYPE = re.compile(r"(?:[\w.]*\.)?(\w+?)((?:\[[^\]]*\])?)")
-
-
-def _signature(function: ast.FunctionDef) -> list[tuple[str, int]]:
-    """(dtype, number of axes) of each parameter where the decorator has one explicit signature."""
-    for decorator in function.decorator_list:
-        if not isinstance(decorator, ast.Call) or not decorator.args:
-            continue
-        given = decorator.args[0]
-        text = given.value if isinstance(given, ast.Constant) else ast.unparse(given)
-        if not isinstance(text, str) or text.startswith("["):
-            continue
-        inside = re.fullmatch(r"[^(]*\((.*)\)", text.strip())
-        if inside is None:
-            continue
-        parts = re.findall(r"[\w.]+(?:\[[^\]]*\])?", inside[1])
-        return [_typed(part) for part in parts]
-    return []
-
-
-def _typed(text: str) -> tuple[str, int]:
-    name, _, axes = text.partition("[")
-    short = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "boolean": "bool", "b1": "bool"}
-    dtype = name.rpartition(".")[2]
-    return short.get(dtype, dtype), axes.count(":") if "::" not in axes else axes.count(",") + 1
