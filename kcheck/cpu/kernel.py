@@ -100,7 +100,8 @@ def compile_kernel(
             entry, width, row = variant.entry, variant.width, variant.row
             if variant.widens:
                 width = suitable_width(module.tree, entry, width, row)
-            program = lower(module.tree, entry, width, variant.checks, row, variant.axis)
+            interiors = not is_quick or registers
+            program = lower(module.tree, entry, width, variant.checks, row, variant.axis, interiors)
             if is_quick and not registers:
                 code = _quick(program.ir, width, cache)
             else:

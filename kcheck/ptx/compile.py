@@ -20,7 +20,13 @@ NO_CHECKS = Checks()
 
 
 def lower(
-    module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1, axis: str = "x"
+    module: Module,
+    entry: str,
+    width: int,
+    checks: Checks = NO_CHECKS,
+    row: int = 1,
+    axis: str = "x",
+    interiors: bool = True,
 ) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
@@ -33,6 +39,8 @@ def lower(
             along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
         axis: along which threads are put into vectors: ``x``, or what
             :func:`kcheck.ptx.analysis.vector_axis.preferred_axis` says.
+        interiors: whether to add a version for interior blocks where that is worthwhile: it takes more time to
+            compile, and less to run.
 
     Raises:
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
@@ -40,7 +48,7 @@ def lower(
     """
     coverage = Coverage()
     subscribed = (*sanitizers(checks), coverage) if checks.cover else sanitizers(checks)
-    program = kernel.lower(module, entry, width, subscribed, row, axis)
+    program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
     return replace(program, checks=checks, points=tuple(coverage.points))
 
 

@@ -152,7 +152,9 @@ def test_the_example_sanitizer_reports_a_stored_nan(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         ptx_machine,
         "lower",
-        lambda module, entry, width, row, axis: kernel.lower(module, entry, width, [sanitizer()], row, axis),
+        lambda module, entry, width, row, axis, interiors: kernel.lower(
+            module, entry, width, [sanitizer()], row, axis, interiors
+        ),
     )
     monkeypatch.setattr(ptx_machine, "compiled", ptx_machine.compiled.__wrapped__)
     ptx = """.version 8.0

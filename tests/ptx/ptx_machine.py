@@ -23,19 +23,26 @@ RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch ended: what kcheck_run returned; kind, PTX line, thread x and bytes of each fault."""
+    """How a launch ended: what kcheck_run returned; kind, PTX line, thread x and bytes of each fault.
+
+    Attributes:
+        places: of each fault the address, the thread and the block.
+    """
 
     status: int
     faults: tuple[tuple[str, int, int, int], ...]
     printed: bytes
+    places: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()
 
 
 @lru_cache(maxsize=64)
-def compiled(text: str, width: int, row: int = 1, axis: str = "x") -> tuple[Program, LoadedCode]:
+def compiled(
+    text: str, width: int, row: int = 1, axis: str = "x", interiors: bool = True
+) -> tuple[Program, LoadedCode]:
     """The first kernel of a module, for blocks in which ``row`` lanes are neighbors: quick code for 8 and 32
     lanes, the better one for others. All kernels of a variant share a scheduler, as in a run."""
     module = parse(text, "test.ptx")
-    program = lower(module, module.entries[0].name, width, row=row, axis=axis)
+    program = lower(module, module.entries[0].name, width, row=row, axis=axis, interiors=interiors)
     quick = width in (8, 32)
     code = compile_ir(program.ir.text, program.width, quick=quick), _compiled_scheduler(program.scheduler, quick)
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
@@ -50,10 +57,11 @@ def launch(
     dynamic_shared: int = 0,
     stop: int = 0,
     axis: str = "x",
+    interiors: bool = True,
 ) -> Ended:
     """Launch the first kernel of a module; arrays are passed by address and are what it may touch."""
     grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
-    program, code = compiled(text, width, row_of(block, axis), axis)
+    program, code = compiled(text, width, row_of(block, axis), axis, interiors)
     run = RUN(code.address("kcheck_run"))
     data = bytearray(max(program.param_bytes, 16))
     allocations = []
@@ -114,7 +122,8 @@ def launch(
         (abi.FaultKind(f.kind).name, program.sites[f.site].line, f.thread[0], f.size)
         for f in faults[: min(context.fault_count, 64)]
     )
-    return Ended(status, found, prints.raw[: context.print_used])
+    places = tuple((f.address, tuple(f.thread), tuple(f.block)) for f in faults[: min(context.fault_count, 64)])
+    return Ended(status, found, prints.raw[: context.print_used], places)
 
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

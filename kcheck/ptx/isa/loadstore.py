@@ -8,6 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter
+from kcheck.ptx.isa import admitted as unchecked
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Access, Companion
 from kcheck.ptx.isa.surroundings import Surroundings
@@ -87,9 +88,12 @@ def ld(fn: Surroundings, i: Instruction) -> None:
     f = form(fn, i)
     targets = elements(fn, i, i.operands[0], f.count)
     companions: list[Companion] = []
-    first = _in_steps(fn, i, i.operands[1], f)
+    lanes = fn.admitted(i, i.operands[1])
+    first = None if lanes is not None else _in_steps(fn, i, i.operands[1], f)
     if f.space == "param":
         values = _load_param(fn, i, f, companions)
+    elif lanes is not None:
+        values = [unchecked.load(fn, lanes, f.kind)]
     elif first is not None:
         low, stride = first
         if fn.in_affine_loop and f.space in ("global", "generic"):
@@ -256,6 +260,10 @@ def st(fn: Surroundings, i: Instruction) -> None:
     if f.space == "param":
         _store_param(fn, i, f, values, sources)
         return
+    lanes = fn.admitted(i, i.operands[0])
+    if lanes is not None:
+        unchecked.store(fn, lanes, values[0], f.kind)
+        return
     first = _in_steps(fn, i, i.operands[0], f)
     if first is not None:
         b = fn.b
@@ -333,6 +341,11 @@ def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: AccessFo
     if offset < 0 or offset + f.kind.bytes * f.count > size or offset % f.kind.bytes:
         raise fn.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size} bytes")
     return name, offset
+
+
+def load_parameter(fn: Surroundings, i: Instruction) -> Value:
+    """The one element that a load from a parameter of a kernel gives."""
+    return _load_param(fn, i, form(fn, i), [])[0]
 
 
 def _load_param(fn: Surroundings, i: Instruction, f: AccessForm, companions: list[Companion]) -> list[Value]:

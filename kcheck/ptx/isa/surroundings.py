@@ -85,6 +85,20 @@ class ModuleSurroundings(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AdmittedLanes:
+    """The addresses of an access that was checked for the whole block.
+
+    Attributes:
+        first: of the first lane, i64; ``step``: bytes from lane to lane, if known here, else an i64.
+        all_on: whether all lanes make the access.
+    """
+
+    first: Value
+    step: int | Value
+    all_on: bool
+
+
 class Surroundings(Protocol):
     """The function that is being lowered, at one instruction.
 
@@ -177,6 +191,10 @@ class Surroundings(Protocol):
     ) -> tuple[Value, int] | None:
         """The first lane's address, and the bytes from there to the next lane's, if that is a multiple of ``size``
         and the same for all lanes."""
+        ...
+
+    def admitted(self, operation: Instruction, operand: Operand) -> AdmittedLanes | None:
+        """The addresses of an access that needs no check; None: it needs one."""
         ...
 
     def within_word(self, operand: Operand) -> Value | None:

@@ -35,11 +35,12 @@ def is_whole(kind: PtxType) -> bool:
     return kind.kind == "pred" or (kind.kind in ("signed", "unsigned", "bits") and kind.bits in (32, 64))
 
 
-def evaluates(i: Instruction, divergent: Callable[[str], bool]) -> bool:
+def evaluates(i: Instruction, divergent: Callable[[str], bool], specials: tuple[str, ...] = _SAME_FOR_ALL) -> bool:
     """Whether an instruction makes lines of lines.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
+        specials: how the names of special registers begin that may be sources.
     """
     if i.opcode not in _EVALUATED or i.guard is not None or _REFUSED & set(i.modifiers):
         return False
@@ -48,38 +49,38 @@ def evaluates(i: Instruction, divergent: Callable[[str], bool]) -> bool:
     target, *sources = i.operands
     if not isinstance(target, Register) or not is_whole(TYPES[target.type]):
         return False
-    match = _shape(i)
+    match = operand_types(i)
     if match is None or len(match) != len(i.operands) or match[0].bits != TYPES[target.type].bits:
         return False
-    return all(_source(o, kind, divergent) for o, kind in zip(sources, match[1:], strict=True))
+    return all(_source(o, kind, divergent, specials) for o, kind in zip(sources, match[1:], strict=True))
 
 
-def _row(i: Instruction) -> tuple[Row, Mods] | None:
+def row_of(i: Instruction) -> tuple[Row, Mods] | None:
     found = rows.of(i)
     return None if found is None else rows.by_operands(i, *found)
 
 
-def _shape(i: Instruction) -> list[PtxType] | None:
+def operand_types(i: Instruction) -> list[PtxType] | None:
     """The types of the operands; None where one is not an integer of whole registers."""
     if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # it may add the upper half of an address
         return None
     if i.opcode in MOVES:
         kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
         return [kind, kind] if kind is not None and is_whole(kind) and len(i.operands) == 2 else None
-    found = _row(i)
+    found = row_of(i)
     if found is None:
         return None
     kinds = [slot.resolve(found[1]) for slot in found[0].slots]
     return kinds if all(is_whole(kind) for kind in kinds) else None
 
 
-def _source(operand: Operand, kind: PtxType, divergent: Callable[[str], bool]) -> bool:
+def _source(operand: Operand, kind: PtxType, divergent: Callable[[str], bool], specials: tuple[str, ...]) -> bool:
     if isinstance(operand, Not):
         return kind.kind == "pred"
     if isinstance(operand, Register):
         return TYPES[operand.type].bits == kind.bits and is_whole(TYPES[operand.type])
     if isinstance(operand, Special):
-        return operand.name.startswith(_SAME_FOR_ALL)
+        return operand.name.startswith(specials)
     if isinstance(operand, Symbol):
         return kind.bits == 64 and not divergent(operand.name)
     return isinstance(operand, Integer)
@@ -97,7 +98,7 @@ class Evaluator:
 
     def evaluate(self, i: Instruction) -> AffineValue:
         """The affine result of an instruction of which :func:`evaluates` is true."""
-        kinds = _shape(i)
+        kinds = operand_types(i)
         assert kinds is not None
         sources = [self._read(i, o, kind) for o, kind in zip(i.operands[1:], kinds[1:], strict=True)]
         if i.opcode in MOVES:
@@ -120,7 +121,7 @@ class Evaluator:
         return uniform(first)
 
     def _emit(self, i: Instruction, *values: Value) -> Value:
-        found = _row(i)
+        found = row_of(i)
         assert found is not None
         result = found[0].emit(self.b, found[1], *values)
         return result[0] if isinstance(result, tuple) else result

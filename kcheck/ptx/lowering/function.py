@@ -15,7 +15,7 @@ from kcheck.ptx.analysis.nans import Nans
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.isa.events import Carrier, Observer
-from kcheck.ptx.isa.surroundings import Rows
+from kcheck.ptx.isa.surroundings import AdmittedLanes, Rows
 from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
@@ -62,6 +62,9 @@ class FunctionLowering(Registers):
     Attributes:
         affine_loops: loops that get a version for lanes in a line, by header.
         limits: comparisons of an index with one number for all lanes, by ``id``.
+        covered: accesses (by ``id``) that were checked for the whole block.
+        skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
+        all_on: whether it is known that all lanes execute the current instruction.
         inlining: an attribute of calls of vector accesses: ``noinline`` where a loop has a faster version.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
@@ -87,6 +90,9 @@ class FunctionLowering(Registers):
         self.param_offsets = param_offsets
         self.affine_loops: Mapping[int, AffineLoop] = {}
         self.limits: Mapping[int, LaneLimit] = {}
+        self.covered: frozenset[int] = frozenset()
+        self.skipped: frozenset[int] = frozenset()
+        self.all_on = False
         self.inlining = ""
         self.rows: Rows | None = None
         self.in_loop = False
@@ -368,6 +374,18 @@ class FunctionLowering(Registers):
         address = self.address(operation, operand, space)
         self.first_lane = False
         return address, stride
+
+    def admitted(self, operation: Instruction, operand: Operand) -> AdmittedLanes | None:
+        """The addresses of an access that needs no check; None: it needs one."""
+        if id(operation) not in self.covered:
+            return None
+        assert isinstance(operand, Address)
+        assert isinstance(operand.base, Register)
+        line = self.line_of_block(operand.base.name)
+        assert line is not None
+        step = line.step if line.step.text.startswith("%") else int(line.step.text)
+        first = self.b.add(line.first, operand.offset) if operand.offset else line.first
+        return AdmittedLanes(first, step, self.all_on)
 
     # --- arguments of calls
 

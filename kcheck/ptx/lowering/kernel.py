@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kcheck.alignment import align_up
-from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import AXES, Checks
-from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
@@ -21,14 +19,12 @@ from kcheck.ptx.analysis.kernel_facts import (
     tensor_sums,
 )
 from kcheck.ptx.analysis.shared_arrays import access_bytes, arrays_of_accesses
-from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.ir.records import constant
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.mma import capability
 from kcheck.ptx.isa.verify import verify_function
-from kcheck.ptx.lowering import affine_loops
-from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.interior_version import no_interior
 from kcheck.ptx.lowering.local_memory import local_align, local_bytes, local_frame, local_variables
 from kcheck.ptx.lowering.module import (
     ModuleLowering,
@@ -39,7 +35,8 @@ from kcheck.ptx.lowering.module import (
 )
 from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
-from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
+from kcheck.ptx.lowering.versions import Context, interior_version, prepare
+from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
 from kcheck.ptx.program import Program, SharedVariable
 from kcheck.ptx.runtime import copies, faults
@@ -48,6 +45,7 @@ from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
 from kcheck.ptx.runtime.layout import (
     ALIGNED_TABLE,
     HEAD_BYTES,
+    INTERIOR,
     KIND_TABLE,
     KINDS,
     MEETING_TABLE,
@@ -76,7 +74,13 @@ _METADATA = """
 
 
 def lower(
-    module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer] = (), row: int = 1, axis: str = "x"
+    module: Module,
+    entry: str,
+    width: int,
+    sanitizers: Sequence[Sanitizer] = (),
+    row: int = 1,
+    axis: str = "x",
+    interiors: bool = True,
 ) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
@@ -88,6 +92,7 @@ def lower(
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
             along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
         axis: along which threads are put into vectors: ``x``, or what :func:`.preferred_axis` says.
+        interiors: whether to add a version for interior blocks (:mod:`.interior`) where that is worthwhile.
 
     Raises:
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
@@ -112,19 +117,18 @@ def lower(
     frames = {f.name: local_frame(f, align) for f in functions}
     stride = align_up(local_bytes(module, functions, frames), align)
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
-    context = _Context(unit, sanitizers, graphs, frames, waits, param_bytes)
+    context = Context(unit, sanitizers, graphs, frames, waits, param_bytes)
     state = StateLayout(0)
-    entry_warp = _prepare(context, kernel, {slot.name: slot.offset for slot in slots}, state)
+    entry_warp = prepare(context, kernel, {slot.name: slot.offset for slot in slots}, state)
     # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
     local = align_up(HEAD_BYTES + len(entry_warp.points) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
     everyone = align_up(stride * width, 64) if unit.companion_memory is not None else 0
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
     _queue_copies(unit, sanitizers, functions, state)
-    lowered = [_called(context, function) for function in functions if not function.is_entry]
-    lowered.append(entry_warp.definition(kernel_signature(width).name))
+    lowered, joins = _lowered(context, functions, entry_warp, interiors)
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
-    ir = _module(context, entry_warp, state, vector_bytes, lowered)
+    ir = _module(context, entry_warp, state, (vector_bytes, joins), lowered)
     return Program(
         ir=ir,
         entry=entry,
@@ -147,24 +151,6 @@ def lower(
         narrow_floats=narrow_floats(functions),
         tensor_sums=tensor_sums(functions, capability(module.target)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What lowering the functions of a kernel needs; ``graphs`` and ``frames`` are by name.
-
-    Attributes:
-        frames: the size of a function's local variables, and the offset of each.
-        waits: whether a vector may have to wait at an operation.
-        param_bytes: the size of the kernel's parameters.
-    """
-
-    unit: ModuleLowering
-    sanitizers: Sequence[Sanitizer]
-    graphs: Mapping[str, control.Cfg]
-    frames: Mapping[str, tuple[int, dict[str, int]]]
-    waits: Callable[[Operation], bool]
-    param_bytes: int
 
 
 def _unit(
@@ -208,21 +194,36 @@ def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -
     }
 
 
-def _called(context: _Context, function: Function) -> Definition:
+def _lowered(
+    context: Context, functions: Sequence[Function], kernel: WarpFunction, interiors: bool
+) -> tuple[list[Definition], bool]:
+    """The functions, the kernel and its version for interior blocks, and whether that one joins blocks."""
+    lowered = [_called(context, function) for function in functions if not function.is_entry]
+    second = interior_version(context, kernel) if interiors else None
+    kernel.has_interior = second is not None
+    lowered.append(kernel.definition(kernel_signature(context.unit.width).name))
+    lowered.append(no_interior() if second is None else second.definition(INTERIOR.name))
+    return lowered, second is not None and second.interior.joins
+
+
+def _called(context: Context, function: Function) -> Definition:
     """A function that is called."""
     unit, graph = context.unit, context.graphs[function.name]
     if any(b.terminator is not None and context.waits(b.terminator) for b in graph.blocks):
         raise unit.fail(function.line, "a barrier in a function that is called is not supported")
-    return _prepare(context, function, {}, StateLayout(0)).definition(
-        f"@kcheck.fn.{unit.functions[function.name]}"
-    )
+    return prepare(context, function, {}, StateLayout(0)).definition(f"@kcheck.fn.{unit.functions[function.name]}")
 
 
 def _module(
-    context: _Context, kernel: WarpFunction, state: StateLayout, vector_bytes: int, lowered: Sequence[Definition]
+    context: Context,
+    kernel: WarpFunction,
+    state: StateLayout,
+    sizes: tuple[int, bool],
+    lowered: Sequence[Definition],
 ) -> LlvmModule:
     """The module: what the functions call, the functions, and what the scheduler knows of the kernel."""
     unit, points = context.unit, kernel.points
+    vector_bytes, joins = sizes
     sites = [
         kernel.loop_site(point.block) if point.operation is None else unit.site(point.operation, "")
         for point in points
@@ -246,6 +247,7 @@ def _module(
         unwritten=fresh.unwritten[0],
         unwritten_bytes=fresh.unwritten[1],
         axis=AXES.index(unit.axis),
+        joins=joins,
     )
     for signature in (faults.FAULT, faults.RUNNING):
         unit.declarations[signature.name] = signature.declaration
@@ -340,49 +342,3 @@ def _memory_accesses(functions: list[Function]) -> int:
         for f in functions
         for s in f.body or ()
     )
-
-
-def _prepare(context: _Context, function: Function, params: dict[str, int], state: StateLayout) -> WarpFunction:
-    unit, waits, sanitizers = context.unit, context.waits, context.sanitizers
-    graph, local = context.graphs[function.name], context.frames[function.name]
-    live = liveness.analyze(graph)
-    spinning = may_spin(graph) if function.is_entry else frozenset()
-    guarded = {
-        b.successors[0]
-        for b in graph.blocks
-        if b.terminator is not None
-        and waits(b.terminator)
-        and (b.terminator.guard is not None or control.is_collective(b.terminator))
-    }
-
-    def divergent(name: str) -> bool:
-        variable = function.variables.get(name)
-        if variable is not None:
-            return variable.space in ("local", "param")
-        return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
-
-    found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
-    alike = found
-    if function.is_entry and unit.width == 1:  # whether a lane skips a barrier must not depend on the width
-        alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
-    fn = FunctionLowering(unit, function, found.uniform, params)
-    fn.local_bytes, fn.local_offsets = local
-    fn.unread = liveness.unread(graph)
-    fn.constants = liveness.constants(graph)
-    fn.symbols = liveness.symbols(graph)
-    fn.halves = halves.find(function.body or ())
-    fn.nans = nans.analyze(graph)
-    if unit.in_rows:
-        known = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
-        fn.strides = known.strides
-        fn.limits = lane_limits.find(graph, fn.strides, fn.uniform, known.bounds, unit.width)
-    if unit.width > 1 and not sanitizers and not unit.outlined:
-        fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
-    observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
-    fn.watch(observer for observer in observers if observer is not None)
-
-    def keeps(block: int, register: str) -> bool:
-        return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)
-
-    parts = skips.parting(graph, alike.uniform)
-    return WarpFunction(fn, state, ControlFacts(graph, live, spinning, keeps, waits, parts))

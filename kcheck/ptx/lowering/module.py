@@ -51,6 +51,8 @@ class ModuleLowering:
         updates: the loads (by ``id``) of words that are updated with what they return, likewise.
         array_of: the shared array that an access (by ``id``) means, where the code shows it.
         bounds: offset and bytes of that array in the shared window, by site.
+        repeats: whether a kernel is lowered again, in another version: then sites keep their numbers.
+        numbers: the first site of each operation (by ``id``) in a space.
     """
 
     module: Module
@@ -79,13 +81,19 @@ class ModuleLowering:
     updates: frozenset[int] = frozenset()
     array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    repeats: bool = False
+    numbers: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
         return PtxError(f"{self.module.file}:{line}: {what}")
 
     def site(self, operation: Instruction | Call, space: str) -> int:
-        """The number of a new site."""
+        """The number of a new site; in a second version of a kernel (``repeats``), of that in the first."""
+        key = id(operation), space
+        if self.repeats and key in self.numbers:
+            return self.numbers[key]
+        self.numbers.setdefault(key, len(self.sites))
         stack = self.places(operation)
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
@@ -108,6 +116,10 @@ class ModuleLowering:
             )
         )
         return len(self.sites) - 1
+
+    def known_site(self, operation: Instruction) -> int:
+        """The site of an access that was lowered."""
+        return next(n for (where, _), n in self.numbers.items() if where == id(operation))
 
     def array_start(self, site: int) -> int:
         """The offset in the shared window of the array that a site accesses; 0 if that is not known."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.records import load_field
+from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineValue
+from kcheck.ptx.lowering.affine import uniform as uniform_value
+from kcheck.ptx.lowering.block_values import BlockValue, Steps
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.syntax.types import TYPES
 
@@ -31,6 +35,9 @@ class Registers:
         strides: registers also held as one scalar, the first lane's, with the step to each next lane.
         lines: registers that are two scalars for now, in an iteration of a loop
             (:mod:`kcheck.ptx.lowering.loop_versioning`).
+        block_values: registers that are known for a whole block (:mod:`kcheck.ptx.lowering.interior_version`).
+        used_steps: the steps of those that were read.
+        row: what runs for each row of threads of such a block, along its axis.
         first_lane: whether operands are read as the value of the first lane: the result has a stride.
         active: the lanes that execute the current instruction, an i1 value.
         guard: the guard of the current instruction, if it is the same for all lanes.
@@ -46,6 +53,9 @@ class Registers:
         self.all_ones: frozenset[str] = frozenset()
         self.strides: Mapping[str, int] = {}
         self.affine_values: dict[str, AffineValue] = {}
+        self.block_values: Mapping[str, BlockValue] = {}
+        self.used_steps: set[Steps] = set()
+        self.row = Builder(unit.width, unit.declarations, unit.definitions, "r", self.b.references)
         self.first_lane = False
         self.active = Value("true", "i1")
         self.guard: Value | None = None
@@ -100,7 +110,7 @@ class Registers:
 
     def load(self, register: str, kind: str) -> Value:
         """The value of a register, of its declared type."""
-        line = self.affine_values.get(register)
+        line = self.affine_values.get(register) or self.line_of_block(register)
         if line is not None:
             return line.first if self.first_lane or line.uniform else self.lanes_of(line)
         value = self.load_slot(register, kind)
@@ -108,6 +118,45 @@ class Registers:
         if stride == 0 or self.first_lane:
             return value
         return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
+
+    def line_of_block(self, register: str) -> AffineValue | None:
+        """A register of the current vector by its value for the block, if that is known."""
+        value = self.block_values.get(register)
+        if value is None:
+            return None
+        self.used_steps.add(value.steps)
+        if value.is_uniform:
+            return uniform_value(value.first)
+        kind, axis = value.first.type, "xyz".index(self.unit.axis)
+        first = self.cached_for_row(f"{register} in row", lambda p: self._in_row(p, value))
+        step = value.steps[axis]
+        if step is None:
+            return uniform_value(first)
+        place = self.b.resize(Value("%place", "i32"), kind)
+        first = self.b.add(first, place if step.text == "1" else self.b.mul(place, step))
+        if register in self.strides:
+            return AffineValue(first, self.b.const(kind, self.strides[register]))
+        return uniform_value(first) if register in self.uniform else AffineValue(first, step)
+
+    def _in_row(self, p: Builder, value: BlockValue) -> Value:
+        """The value in the first thread of the row of the block that runs."""
+        first, kind = value.first, value.first.type
+        for axis, step in zip("xyz", value.steps, strict=False):
+            if axis != self.unit.axis and step is not None:
+                key = f"{axis} {kind} {step.text}"
+                first = p.add(first, self.cached_for_row(key, partial(self._along_row, axis=axis, step=step)))
+        return first
+
+    def _along_row(self, p: Builder, *, axis: str, step: Value) -> Value:
+        index = self.cached_for_row(axis, lambda p: special.thread_index(p, axis, 1, "%from"))
+        return p.mul(p.resize(index, step.type), step)
+
+    def cached_for_row(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value computed once for each row of threads, in a version for interior blocks."""
+        key = f"row {key}"
+        if key not in self._cached:
+            self._cached[key] = make(self.row)
+        return self._cached[key]
 
     def lanes_of(self, line: AffineValue) -> Value:
         """The value of a line in each lane."""

@@ -36,9 +36,9 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
     if axis and axis in "xyz":
         i = "xyz".index(axis)
         if head == "tid" and fn.first_lane:
-            return fn.cached_for_each(f"{name} first", lambda p: _thread_index(p, axis, 1))
+            return fn.cached_for_each(f"{name} first", lambda p: thread_index(p, axis, 1))
         if head == "tid":
-            return fn.cached_for_each(name, lambda p: _thread_index(p, axis, fn.width))
+            return fn.cached_for_each(name, lambda p: thread_index(p, axis, fn.width))
         if head == "ntid":
             return fn.field(Launch, Launch.block_dim, i)
         if head == "ctaid":
@@ -72,12 +72,13 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
     raise fn.fail(operation, f"special register %{name} is not supported")
 
 
-def _thread_index(p: Builder, axis: str, lanes: int) -> Value:
+def thread_index(p: Builder, axis: str, lanes: int, first: str = "%t0") -> Value:
+    """The indices along an axis of ``lanes`` threads of the block, from number ``first`` on, i32."""
     field = getattr(Block, f"thread_{axis}")
     table = load_field(p, Block, "%block", field, element="ptr", hints=_INVARIANT)
-    first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
+    place = p.value(f"getelementptr i32, ptr {table.text}, i32 {first}", "ptr")
     kind = vector_type("i32", lanes)
-    return p.value(f"load {kind}, ptr {first.text}, align 4{_INVARIANT}", "i32", lanes)
+    return p.value(f"load {kind}, ptr {place.text}, align 4{_INVARIANT}", "i32", lanes)
 
 
 def _lane_value(p: Builder, name: str, width: int) -> Value:

@@ -14,7 +14,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY, FlowBuilder
 from kcheck.ptx.ir.records import field_address
-from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
+from kcheck.ptx.runtime.layout import DONE, INTERIOR, SEVERAL, VECTOR_BYTES, lanes_from
 
 _NONE_YET = -3
 
@@ -25,6 +25,7 @@ def loop(
     outcomes: Sequence[tuple[str, str]],
     plain: Sequence[int],
     references: set[str],
+    has_interior: bool = False,
 ) -> list[str]:
     """The function's body behind its entry block.
 
@@ -34,6 +35,7 @@ def loop(
         outcomes: the outcome for its vector from each block that branches there, and the block.
         plain: numbers of the suspension points at which vectors wait for nothing but each other.
         references: of the function; filled here.
+        has_interior: whether there is an INTERIOR to try first; then no vector waits.
     """
     b = FlowBuilder(width, prefix="next", references=references)
     bits, i32 = f"i{width}", "i32"
@@ -65,14 +67,102 @@ def loop(
     b.label("back")
     b.leave(outcome)
 
-    head = FlowBuilder(width)
+    head = FlowBuilder(width, prefix="begun", references=references)
+    begins = [("entry", {name: f"%{name}" for name in _BEGIN})]
+    if has_interior:
+        begins.append(("rest", _interior_first(head, width)))
     head.jump("pass")
     head.label("pass")
-    head.phi(i32, [("%stop", "entry"), (outcome.text, "again")], "%resume")
+    head.phi(i32, [*(("%stop", label) for label, _ in begins), (outcome.text, "again")], "%resume")
+    kinds = dict(zip(_BEGIN, ("ptr", i32, bits), strict=True))
+    for name, kind in kinds.items():
+        head.phi(kind, [*((at[name], label) for label, at in begins), (f"%{name}", "again")], f"%{name}.begin")
     head.jump("vector")
     head.label("vector")
-    head.phi("ptr", [("%state", "pass"), (state.text, "onward"), (state.text, "part")], "%warp")
-    head.phi(i32, [("%first", "pass"), (first.text, "onward"), (first.text, "part")], "%t0")
-    head.phi(bits, [("%lanes", "pass"), ("-1", "onward"), (lanes.text, "part")], "%mask")
+    after = {"state": state, "first": first, "lanes": lanes}
+    for name, here in zip(_BEGIN, ("%warp", "%t0", "%mask"), strict=True):
+        onward = "-1" if name == "lanes" else after[name].text
+        head.phi(kinds[name], [(f"%{name}.begin", "pass"), (onward, "onward"), (after[name].text, "part")], here)
     head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward"), (outcome.text, "part")], "%sofar")
     return [*head.lines, *body, *b.lines]
+
+
+_BEGIN = ("state", "first", "lanes")
+"""The parameters that say with which vector to begin."""
+
+
+def _interior_first(b: FlowBuilder, width: int) -> dict[str, str]:
+    """Try whether it is an interior block, if all of its vectors begin; if not, go on at ``rest``.
+
+    Returns:
+        With which vector to begin there.
+    """
+    end = Value("%end", "i32")
+    begins = b.land(b.compare("eq", Value("%stop", "i32"), 0), b.compare("eq", Value("%first", "i32"), 0))
+    b.branch(b.land(begins, b.compare("ne", end, 0)), "try", "pass")
+    b.label("try")
+    given = {name: Value(f"%{name}", kind) for name, kind in INTERIOR.parameters.items() if name != "count"}
+    done = call(b, INTERIOR, **given, count=1)
+    b.branch(b.compare("eq", done, end), "ended", "rest")
+    b.label("ended")
+    b.leave(b.const("i32", DONE))
+    b.label("rest")
+    vectors = b.resize(b.shift("lshr", done, width.bit_length() - 1), "i64")
+    offset = b.mul(vectors, call(b, VECTOR_BYTES))
+    state = b.value(f"getelementptr i8, ptr %state, {b.typed(offset)}", "ptr")
+    return {"state": state.text, "first": done.text, "lanes": lanes_from(b, done, end, width).text}
+
+
+def interior_loop(
+    width: int,
+    test: Sequence[str],
+    found: tuple[Value, Value],
+    row: Sequence[str],
+    body: Sequence[str],
+    references: set[str],
+) -> list[str]:
+    """The body of INTERIOR behind its entry block: row by row, along the axis through all blocks, for the caches.
+
+    Args:
+        test: the lines that find out both of ``found``: whether these are interior blocks, i1, and how many
+            threads a row of a block has, i32: all, or a multiple of the width.
+        row: the lines for each row: from the number ``%from`` of its first thread.
+        body: the lines for one vector: from its ``%warp``, ``%t0`` and ``%place`` in the row to branches to
+            ``%over``.
+        references: of the function; filled here.
+    """
+    head, b, i32 = (
+        FlowBuilder(width, prefix="test", references=references),
+        FlowBuilder(width, prefix="next"),
+        "i32",
+    )
+    is_interior, threads = found
+    end, count = Value("%end", i32), Value("%count", i32)
+    is_one = head.compare("eq", count, 1)
+    fits = head.compare("eq", head.land(threads, width - 1), 0)
+    length = head.mul(head.land(threads, -width), count)
+    some = head.land(head.compare("ne", length, 0), head.lor(is_one, fits))
+    head.branch(head.land(is_interior, some), "interior", "border")
+    head.label("border")
+    head.leave(head.const(i32, 0))
+    head.label("interior")
+    head.jump("row")
+    b.label("over")
+    place = b.add(Value("%place", i32), width)
+    b.branch(b.compare("ult", place, length), "vector", "ended")
+    b.label("ended")
+    begin = b.add(Value("%from", i32), threads)
+    b.branch(b.compare("ult", begin, end), "row", "last")
+    b.label("last")
+    b.leave(b.land(end, -width))
+    head.label("row")
+    head.phi(i32, [("0", "interior"), (begin.text, "ended")], "%from")
+    head.lines.extend(row)
+    head.jump("vector")
+    head.label("vector")
+    head.phi(i32, [("0", "row"), (place.text, "over")], "%place")
+    head.line("%t0 = add i32 %from, %place")
+    vector = head.shift("lshr", Value("%t0", i32), width.bit_length() - 1)
+    offset = head.mul(head.resize(vector, "i64"), call(head, VECTOR_BYTES))
+    head.line(f"%warp = getelementptr i8, ptr %state, {head.typed(offset)}")
+    return [*test, *head.lines, *body, *b.lines]

@@ -74,7 +74,10 @@ class WarpFunction:
 
     Attributes:
         points: where lanes of a kernel are suspended.
+        has_interior: whether a kernel has another version (:mod:`.interior_version`) for interior blocks.
     """
+
+    has_interior = False
 
     def __init__(self, fn: FunctionLowering, state: StateLayout, facts: ControlFacts) -> None:
         cfg = facts.cfg
@@ -130,7 +133,22 @@ class WarpFunction:
         self._finish()
         b.label("abort")
         b.leave(b.const("i32", ABORTED) if fn.function.is_entry else Value("-1", self.bits))
-        masks = [self._mask(n) for n in order] + [f"%w{point.number}" for point in self.points] + ["%exited"]
+        body = b.take()
+        self._enter()
+        head, each = self._parts(b.take(), body)
+        if not fn.function.is_entry:
+            signature = function_signature(name, self.width, fn.function, carries=fn.carrier is not None)
+            return Definition(signature, (*head, *each), frozenset(b.references), attributes=ATTRIBUTES)
+        plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
+        loop = vector_loop.loop(self.width, each, self.outcomes, plain, b.references, self.has_interior)
+        signature, references = kernel_signature(self.width), frozenset(b.references)
+        return Definition(signature, (*head, *loop), references, attributes=ATTRIBUTES, exported=True)
+
+    def _parts(self, dispatch: list[str], body: list[str]) -> tuple[list[str], list[str]]:
+        """The entry block, and the lines for one vector: how they begin, then the blocks."""
+        fn = self.fn
+        masks = [self._mask(n) for n in self.cfg.order]
+        masks += [*(f"%w{point.number}" for point in self.points), "%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
         entry, zeros = Builder(self.width), Builder(self.width)
         entry.label("entry")
@@ -138,18 +156,7 @@ class WarpFunction:
             for room in names:
                 entry.line(f"{room} = alloca {element}")
                 zeros.line(f"store {element} 0, ptr {room}")
-        body = b.take()
-        self._enter()
-        dispatch = b.take()
-        head = [*entry.lines, *fn.prologue.lines]
-        each = [*zeros.lines, *fn.each.lines, *dispatch, *body]
-        if not fn.function.is_entry:
-            signature = function_signature(name, self.width, fn.function, carries=fn.carrier is not None)
-            return Definition(signature, (*head, *each), frozenset(b.references), attributes=ATTRIBUTES)
-        plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
-        loop = vector_loop.loop(self.width, each, self.outcomes, plain, b.references)
-        signature, references = kernel_signature(self.width), frozenset(b.references)
-        return Definition(signature, (*head, *loop), references, attributes=ATTRIBUTES, exported=True)
+        return [*entry.lines, *fn.prologue.lines], [*zeros.lines, *fn.each.lines, *dispatch, *body]
 
     def _enter(self) -> None:
         b = self.b
@@ -241,7 +248,7 @@ class WarpFunction:
         if affine_loop is not None:
             self._affine_version(k, n, affine_loop, waiting)
         b.label(f"B{n}")
-        self.lanes = self._read_mask(self._mask(n))
+        self.lanes = self._lanes(n)
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         fn.active = b.bits_mask(self.lanes, self.width)
@@ -250,7 +257,8 @@ class WarpFunction:
         for observer in fn.observers:
             observer.begins(block.operations)
         for operation in block.body:
-            apply(fn, operation)
+            if id(operation) not in fn.skipped:
+                apply(fn, operation)
             if isinstance(operation, Call) and fn.exits is not None:
                 self._drop(fn.exits, k)
                 fn.exits = None
@@ -260,6 +268,10 @@ class WarpFunction:
         for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
         b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
+
+    def _lanes(self, n: int) -> Value:
+        """The lanes that execute a block, as bits."""
+        return self._read_mask(self._mask(n))
 
     def _affine_version(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the general one."""

@@ -31,6 +31,7 @@ from kcheck.ptx.runtime.layout import (
     ABORTED,
     DONE,
     HEAD_BYTES,
+    INTERIOR,
     PLAIN_TABLE,
     SEVERAL,
     SITE_TABLE,
@@ -46,6 +47,14 @@ _PREPARE = Signature("@kcheck.prepare", "void", {"launch": "ptr", "worker": "ptr
 _BLOCK = Signature("@kcheck.block", "i32", {"launch": "ptr", "worker": "ptr", "linear": "i64", "resume": "i32"})
 _RUN_BLOCKS = Signature("@kcheck_run", "i32", {"launch": "ptr", "worker": "ptr", "first": "i64", "last": "i64"})
 _RUN_BLOCK = Signature("@kcheck_block", "i32", {"launch": "ptr", "worker": "ptr", "b": "i64", "resume": "i32"})
+
+_STRIP = Signature("@kcheck.strip", "i64", {"launch": "ptr", "worker": "ptr", "linear": "i64", "last": "i64"})
+
+MOST_BLOCKS, NO_STRIP = 128, 129
+"""The most blocks of a strip: the launch can be stopped before the next. The result where there is none."""
+
+TRIES, BETWEEN_TRIES = 3, 8
+"""After TRIES blocks in a row with which no strip began, BETWEEN_TRIES run alone before the next try."""
 
 RACE_BLOCK = Signature("@kcheck.race.block", "void", {"launch": "ptr", "linear": "i64"})
 FRESH_BLOCK = Signature("@kcheck.fresh", "void", {"launch": "ptr", "worker": "ptr"})
@@ -73,6 +82,7 @@ def scheduler_ir(variant: SchedulerVariant) -> str:
         _prepare(scheduler),
         *slow_path.definitions(scheduler).values(),
         _block(scheduler),
+        _strip(scheduler),
         _run_blocks(scheduler),
         _run_block(scheduler),
     ]
@@ -138,7 +148,20 @@ class _Block:
 
     def begin(self) -> None:
         """Its index, and nothing at its barriers yet."""
-        f, block, linear = self.f, self.block, self.f.argument("linear")
+        f, block = self.f, self.block
+        self.set_index(f.argument("linear"))
+        counts = Block.true_count
+        f.fill(block.address(counts), 0, ctypes.sizeof(Block) - counts.offset)
+        if self.scheduler.variant.fresh:
+            self.scheduler.run(f, FRESH_BLOCK, **self.given)
+            start = self.shape.load(KernelShape.unwritten)
+            with f.range((self.n + (self.width - 1)) // self.width) as number:
+                size = self.shape.load(KernelShape.unwritten_bytes)
+                f.fill(f.offset(self.vector(number), start), -1, size)
+
+    def set_index(self, linear: Term) -> Term:
+        """Its index; how many blocks there are from it on along the axis."""
+        block = self.block
         axis = self.shape.load(KernelShape.axis)
         first, second, _ = _along(axis, [self.launch.load(Launch.grid_dim, k).to("i64") for k in range(3)])
         rows = linear // first
@@ -149,14 +172,7 @@ class _Block:
         for k, index in enumerate(by_axis):
             block.store(Block.index, index.to("i32"), k)
         block.store(Block.linear, linear)
-        counts = Block.true_count
-        f.fill(block.address(counts), 0, ctypes.sizeof(Block) - counts.offset)
-        if self.scheduler.variant.fresh:
-            self.scheduler.run(f, FRESH_BLOCK, **self.given)
-            start = self.shape.load(KernelShape.unwritten)
-            with f.range((self.n + (self.width - 1)) // self.width) as number:
-                size = self.shape.load(KernelShape.unwritten_bytes)
-                f.fill(f.offset(self.vector(number), start), -1, size)
+        return first - a
 
     def leave_if_stopped(self, at: Term) -> None:
         """Return if the launch was stopped, and record where all threads are: ``at`` is the point, plus 1."""
@@ -229,18 +245,55 @@ def _block(scheduler: SchedulerModule) -> Definition:
     return f.definition()
 
 
+def _strip(scheduler: SchedulerModule) -> Definition:
+    """Runs several blocks as one, if they are interior blocks: all up to the end of their row, or all but the
+    last, which may be at the border of an array. Returns how many; 0 if there is only one or the launch was
+    stopped, NO_STRIP if they are not interior blocks."""
+    f = FunctionBuilder(_STRIP, "noinline", declarations=scheduler.declarations)
+    block = _Block(f, scheduler)
+    linear = f.argument("linear")
+    row, left = block.set_index(linear), f.argument("last") - linear
+    count = (row < left).select(row, left)
+    count = (count < MOST_BLOCKS).select(count, MOST_BLOCKS)
+    with f.if_((count < 2) | block.launch.load_shared(Launch.stop).ne(0)):
+        f.ret(0)
+    for blocks in (count, count - 1):
+        with f.if_(blocks < 2):  # a block alone may have threads behind its last whole vector
+            f.ret(NO_STRIP)
+        state = {"block": block.block.pointer, "state": block.vectors, "count": blocks.to("i32")}
+        with f.if_(scheduler.run(f, INTERIOR, **block.given, **state, end=block.n).ne(0)):
+            f.ret(blocks)
+    f.ret(NO_STRIP)
+    return f.definition()
+
+
 def _run_blocks(scheduler: SchedulerModule) -> Definition:
     f = FunctionBuilder(_RUN_BLOCKS, exported=True, declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
+    launch = record(f, "launch", Launch)
     f.run(_PREPARE, **given)
-    number = f.variable("i64", f.argument("first"))
+    number, last = f.variable("i64", f.argument("first")), f.argument("last")
+    joins = scheduler.shape(f).load(KernelShape.joins).ne(0) & launch.pointer_at(Launch.vector_order).eq(0)
+    failed, single = f.variable("i64", 0), f.variable("i64", joins.select(f.const("i64", 0), 1))
     with f.loop():
-        with f.if_(number.value >= f.argument("last")):
+        with f.if_(number.value >= last):
             f.ret(FINISHED)
+        with f.if_(single.value.eq(0)):
+            joined = f.run(_STRIP, **given, linear=number.value, last=last)
+            with f.if_(joined.eq(NO_STRIP)) as is_none:
+                failed.value += 1
+                with f.if_(failed.value >= TRIES):
+                    single.value = BETWEEN_TRIES
+            with is_none.else_(), f.if_(joined.ne(0)):
+                failed.value = 0
+                number.value += joined
+                f.continue_()
         outcome = f.run(_BLOCK, **given, linear=number.value, resume=0)
         with f.if_(outcome.ne(FINISHED)):
             f.ret(outcome)
         number.value += 1
+        with f.if_((single.value > 0) & joins):
+            single.value -= 1
     return f.definition()
 
 

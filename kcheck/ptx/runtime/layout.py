@@ -77,6 +77,7 @@ class KernelShape(ctypes.Structure):
         ("unwritten", ctypes.c_uint64),  # what of it to fill with ones when a block begins …
         ("unwritten_bytes", ctypes.c_uint64),  # … and how many bytes
         ("axis", ctypes.c_uint64),  # along which the threads of a vector are neighbors: its place in AXES
+        ("joins", ctypes.c_uint64),  # whether INTERIOR takes several blocks
     ]
 
 
@@ -145,6 +146,19 @@ def kernel_signature(width: int) -> Signature:
     parameters = dict.fromkeys(("launch", "worker", "block", "state"), "ptr")
     parameters |= {"first": "i32", "lanes": f"i{width}", "stop": "i32", "end": "i32"}
     return Signature("@kcheck.warp", "i32", parameters)
+
+
+INTERIOR = Signature(
+    "@kcheck.interior",
+    "i32",
+    {**dict.fromkeys(("launch", "worker", "block", "state"), "ptr"), "end": "i32", "count": "i32"},
+)
+"""The kernel for interior blocks (:mod:`kcheck.ptx.lowering.interior`): ``count`` of them, neighbors along the
+axis, from ``block`` on, of ``end`` threads each.
+
+It returns how many threads of each it has run: all, or of one block those of its whole vectors; 0 if not all are
+interior blocks.
+"""
 
 
 def point_address(b: Builder, point: int) -> Value:

@@ -1,0 +1,90 @@
+"""Loads and stores that were checked before, for all threads of a block: no look at an address, none at a mask."""
+
+from __future__ import annotations
+
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
+from kcheck.ptx.isa.surroundings import AdmittedLanes, Surroundings
+from kcheck.ptx.syntax.types import PtxType
+
+_SHUFFLED = 4
+"""The least bytes of an element that processors move from lane to lane by one instruction."""
+
+
+def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
+    """The element of each lane; one for all if they access the same one. Lanes that are off load, too."""
+    b, step = fn.b, lanes.step
+    if step == 0:
+        return _load(fn, lanes.first, kind, 1)
+    if step == kind.bytes:
+        return _load(fn, lanes.first, kind, fn.width)
+    if step == 2 * kind.bytes and kind.bytes >= _SHUFFLED:
+        return _every_other(fn, lanes.first, kind)
+    every = Value("splat (i1 true)", "i1", fn.width)
+    if isinstance(step, int):
+        return masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, every)
+    slot = f"%{b.fresh('lanes')}"
+    fn.prologue.line(f"{slot} = alloca <{fn.width} x {kind.llvm}>")
+    with b.if_(b.compare("eq", step, kind.bytes)) as side_by_side:
+        b.line(f"store {b.typed(_load(fn, lanes.first, kind, fn.width))}, ptr {slot}")
+    with side_by_side.else_():
+        found = masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, every)
+        b.line(f"store {b.typed(found)}, ptr {slot}")
+    return b.value(f"load <{fn.width} x {kind.llvm}>, ptr {slot}", kind.llvm, fn.width)
+
+
+def store(fn: Surroundings, lanes: AdmittedLanes, value: Value, kind: PtxType) -> None:
+    """Store an element in each active lane; the last one's if they access the same one."""
+    b, step = fn.b, lanes.step
+    if step == 0 and value.lanes == 1 and lanes.all_on:
+        b.line(f"store {b.typed(value)}, ptr {_pointer(fn, lanes.first).text}, align {kind.bytes}")
+        return
+    value = b.splat(value)
+    if step == kind.bytes:
+        _store(fn, lanes, value, kind)
+    elif isinstance(step, int):
+        masked_scatter(b, value, _addresses(fn, lanes), kind.bytes, b.splat(fn.active))
+    else:
+        with b.if_(b.compare("eq", step, kind.bytes)) as side_by_side:
+            _store(fn, lanes, value, kind)
+        with side_by_side.else_():
+            masked_scatter(b, value, _addresses(fn, lanes), kind.bytes, b.splat(fn.active))
+
+
+def _pointer(fn: Surroundings, address: Value) -> Value:
+    return fn.b.cast("inttoptr", address, "ptr")
+
+
+def _load(fn: Surroundings, address: Value, kind: PtxType, count: int) -> Value:
+    element = f"<{count} x {kind.llvm}>" if count > 1 else kind.llvm
+    text = f"load {element}, ptr {_pointer(fn, address).text}, align {kind.bytes}"
+    return fn.b.value(text, kind.llvm, count)
+
+
+def _store(fn: Surroundings, lanes: AdmittedLanes, value: Value, kind: PtxType) -> None:
+    b = fn.b
+    pointer = _pointer(fn, lanes.first)
+    text = f"store {b.typed(value)}, ptr {pointer.text}, align {kind.bytes}"
+    if lanes.all_on:
+        b.line(text)
+        return
+    mask = b.splat(fn.active)
+    with b.if_(b.compare("eq", b.mask_bits(mask), -1), LIKELY) as whole:
+        b.line(text)
+    with whole.else_():
+        masked_store(b, value, pointer, kind.bytes, mask)
+
+
+def _every_other(fn: Surroundings, address: Value, kind: PtxType) -> Value:
+    """Two loads and a shuffle are quicker than a gather. The second load ends with the last lane's element."""
+    b, W = fn.b, fn.width
+    first, last = (_load(fn, b.add(address, n * kind.bytes), kind, W) for n in (0, W - 1))
+    return b.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)])
+
+
+def _addresses(fn: Surroundings, lanes: AdmittedLanes) -> Value:
+    b = fn.b
+    numbers = b.lanes_const("i64", range(fn.width))
+    step = b.const("i64", lanes.step) if isinstance(lanes.step, int) else lanes.step
+    return b.add(lanes.first, b.mul(step, numbers))

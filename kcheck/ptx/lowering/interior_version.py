@@ -1,0 +1,102 @@
+"""The version of a kernel for interior blocks (:mod:`kcheck.ptx.lowering.interior`).
+
+::
+
+    kcheck.warp ──→ kcheck.interior: is this an interior block? ──no──→ its vectors, as they are
+                        │ yes
+                    all whole vectors, without guards and range checks ──→ what is left, as it is
+
+It is lowered as the kernel is, from a control flow without the branches that are decided. Instructions whose
+results are known for the block are not lowered: a register that others read is its value in the first thread of
+the block, and what the vector's first lane has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcheck.ptx.abi import AXES, Launch
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import FlowBuilder
+from kcheck.ptx.ir.signature import Definition
+from kcheck.ptx.lowering import vector_loop
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.interior import Interior
+from kcheck.ptx.lowering.interior_values import BlockEvaluator
+from kcheck.ptx.lowering.suspension import StateLayout
+from kcheck.ptx.lowering.warp import ATTRIBUTES, ControlFacts, WarpFunction
+from kcheck.ptx.runtime.layout import INTERIOR
+from kcheck.ptx.syntax.ast import Instruction
+
+
+def no_interior() -> Definition:
+    """INTERIOR for a kernel that has no such version."""
+    b = FlowBuilder(1)
+    b.leave(b.const("i32", 0))
+    return Definition(INTERIOR, tuple(b.lines), frozenset(), exported=True)
+
+
+class InteriorVersion(WarpFunction):
+    """Lowers a kernel for interior blocks; its ``definition`` is that of INTERIOR.
+
+    Args:
+        site_of: the site of an access in the kernel as it is, whose record has its allocation.
+    """
+
+    def __init__(
+        self,
+        fn: FunctionLowering,
+        facts: ControlFacts,
+        interior: Interior,
+        site_of: Callable[[Instruction], int],
+    ) -> None:
+        super().__init__(fn, StateLayout(0), facts)
+        self.interior = interior
+        self.site_of = site_of
+        fn.covered = frozenset(id(i) for i in interior.accesses)
+        fn.skipped = interior.skipped
+
+    def definition(self, name: str) -> Definition:
+        """The function."""
+        b, fn, interior = self.b, self.fn, self.interior
+        fn.unit.repeats = True
+        evaluator = BlockEvaluator(fn, interior.joins)
+        for operation in interior.evaluated:
+            evaluator.evaluate(operation)
+        for guard, wanted in interior.decided:
+            evaluator.decide(guard, wanted)
+        evaluator.admit(interior.accesses, self.site_of)
+        test = b.take()
+        fn.block_values = evaluator.values
+        for k, n in enumerate(self.cfg.order):
+            fn.all_on = n in interior.everywhere
+            self._block(k, n)
+        b.label("fin")
+        b.jump("over")
+        body = b.take()
+        b.line(f"store {self.bits} -1, ptr {self._mask(self.cfg.order[0])}")
+        b.jump("C0")
+        begin = b.take()
+        found = self._found(evaluator)
+        test += b.take()
+        head, each = self._parts(begin, body)
+        fn.unit.repeats = False
+        lines = vector_loop.interior_loop(self.width, test, found, fn.row.lines, each, b.references)
+        references = frozenset(b.references)
+        return Definition(INTERIOR, (*head, *lines), references, attributes=ATTRIBUTES, exported=True)
+
+    def _found(self, evaluator: BlockEvaluator) -> tuple[Value, Value]:
+        """Whether these are interior blocks, and how many threads a row of one has."""
+        b, fn = self.b, self.fn
+        axis = AXES.index(fn.unit.axis)
+        row = fn.field(Launch, Launch.block_dim, axis)
+        if self.interior.joins:
+            for steps in sorted(fn.used_steps, key=str):
+                evaluator.join(steps[axis], steps[3], row)
+        is_interior = b.const("i1", 1)
+        for condition in evaluator.holds:
+            is_interior = b.land(is_interior, condition)
+        return is_interior, row
+
+    def _lanes(self, n: int) -> Value:
+        return Value("-1", self.bits) if self.fn.all_on else super()._lanes(n)

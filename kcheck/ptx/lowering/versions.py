@@ -1,0 +1,105 @@
+"""What is known of a function before it is lowered, and its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kcheck.dataclass import dataclass
+from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis.spin import may_spin
+from kcheck.ptx.lowering import affine_loops, interior
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.interior_version import InteriorVersion
+from kcheck.ptx.lowering.module import ModuleLowering
+from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.lowering.suspension import StateLayout
+from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
+from kcheck.ptx.syntax.ast import Function, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What lowering the functions of a kernel needs; ``graphs`` and ``frames`` are by name.
+
+    Attributes:
+        frames: the size of a function's local variables, and the offset of each.
+        waits: whether a vector may have to wait at an operation.
+        param_bytes: the size of the kernel's parameters.
+    """
+
+    unit: ModuleLowering
+    sanitizers: Sequence[Sanitizer]
+    graphs: Mapping[str, control.Cfg]
+    frames: Mapping[str, tuple[int, dict[str, int]]]
+    waits: Callable[[Operation], bool]
+    param_bytes: int
+
+
+def prepare(context: Context, function: Function, params: dict[str, int], state: StateLayout) -> WarpFunction:
+    """A function, ready to be lowered. ``params``: the offsets of a kernel's parameters."""
+    fn, facts = _facts(context, function, context.graphs[function.name], params)
+    return WarpFunction(fn, state, facts)
+
+
+def interior_version(context: Context, kernel: WarpFunction) -> InteriorVersion | None:
+    """The version of a kernel for interior blocks, if it is worth its time to compile."""
+    unit, fn = context.unit, kernel.fn
+    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or fn.observers:
+        return None
+    found = interior.find(kernel.cfg, fn, _divergent(fn.function))
+    if found is None:
+        return None
+    own, facts = _facts(context, fn.function, found.cfg, fn.param_offsets)
+    return InteriorVersion(own, facts, found, unit.known_site)
+
+
+def _divergent(function: Function) -> Callable[[str], bool]:
+    """Tells whether the address of a symbol differs between lanes."""
+
+    def differs(name: str) -> bool:
+        variable = function.variables.get(name)
+        if variable is not None:
+            return variable.space in ("local", "param")
+        return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
+
+    return differs
+
+
+def _facts(
+    context: Context, function: Function, graph: control.Cfg, params: dict[str, int]
+) -> tuple[FunctionLowering, ControlFacts]:
+    """What is known of a function with this control flow."""
+    unit, waits, sanitizers = context.unit, context.waits, context.sanitizers
+    local, divergent = context.frames[function.name], _divergent(function)
+    live = liveness.analyze(graph)
+    spinning = may_spin(graph) if function.is_entry else frozenset()
+    ends = [
+        (b.terminator, b.successors[0]) for b in graph.blocks if b.terminator is not None and waits(b.terminator)
+    ]
+    guarded = {after for end, after in ends if end.guard is not None or control.is_collective(end)}
+    found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
+    alike = found
+    if function.is_entry and unit.width == 1:  # whether a lane skips a barrier must not depend on the width
+        alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
+    fn = FunctionLowering(unit, function, found.uniform, params)
+    fn.local_bytes, fn.local_offsets = local
+    fn.unread = liveness.unread(graph)
+    fn.constants = liveness.constants(graph)
+    fn.symbols = liveness.symbols(graph)
+    fn.halves = halves.find(function.body or ())
+    fn.nans = nans.analyze(graph)
+    if unit.in_rows:
+        known = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
+        fn.strides = known.strides
+        fn.limits = lane_limits.find(graph, fn.strides, fn.uniform, known.bounds, unit.width)
+    if unit.width > 1 and not sanitizers and not unit.outlined:
+        fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
+    observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
+    fn.watch(observer for observer in observers if observer is not None)
+
+    def keeps(block: int, register: str) -> bool:
+        return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)
+
+    parts = skips.parting(graph, alike.uniform)
+    return fn, ControlFacts(graph, live, spinning, keeps, waits, parts)
