@@ -369,8 +369,7 @@ class Executor:
             self._cover(context, program, launch.module),
             set_order(context, self.schedule, program.width),
         ]
-        if program.checks.race:
-            context.race = self._races.prepare(job.shared, replicates=launch.module.replicates)
+        context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
         return job
 
     def _allocate_heap(self) -> None:
@@ -420,7 +419,7 @@ class Executor:
             init_size=init_size,
             textures=ctypes.addressof(textures),
             texture_count=texture_count,
-            race=self._races.prepare(shared, replicates=launch.module.replicates) if program.checks.race else 0,
+            race=self._races.begin(program, shared, launch.params, launch.module.replicates),
         )
         covered = self._cover(context, program, launch.module)
         order = set_order(context, self.schedule, program.width)

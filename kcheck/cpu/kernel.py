@@ -20,7 +20,7 @@ from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
-from kcheck.ptx.program import ParamSlot, Program, SchedulerVariant, SharedVariable, Site
+from kcheck.ptx.program import ParamSlot, PointerUse, Program, SchedulerVariant, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -184,5 +184,7 @@ def _from_json(fields: dict[str, Any]) -> Program:
         CodePoint(tuple((file, line) for file, line in lines), branch and (branch[0], branch[1]), number, way)
         for lines, branch, number, way in fields["points"]
     )
+    uses = fields["pointers"]
+    fields["pointers"] = PointerUse(*(tuple(map(tuple, uses[kind])) for kind in ("loads", "stores")))
     fields["tensor_sums"] = frozenset(TensorSum(**sums) for sums in fields["tensor_sums"])
     return Program(ir=LlvmModule(), **fields)

@@ -26,7 +26,7 @@ from kcheck.cpu.race_report import (
 )
 from kcheck.model import Finding, Index3
 from kcheck.model.verdict import DIFFERING_COPIES
-from kcheck.ptx.program import Program
+from kcheck.ptx.program import PointerUse, Program
 from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
     LAST_STAMP,
@@ -104,6 +104,18 @@ class Races:
         self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
         self._starts: mmap.mmap | None = None
 
+    def begin(self, program: Program, shared: int, params: bytes, replicates: bool) -> int:
+        """:meth:`prepare` for a launch of a program, given the bytes of its parameters; 0 without racecheck.
+
+        Raises:
+            OutOfMemory: the address space is used up.
+        """
+        if not program.checks.race:
+            return 0
+        address = self.prepare(shared, replicates=replicates)
+        self._state.unchanged = self._unchanged(program.pointers, params)
+        return address
+
     def prepare(self, shared: int, *, replicates: bool = False) -> int:
         """Begin a launch with this many bytes of shared memory; returns the address for ``Launch.race``.
 
@@ -129,6 +141,7 @@ class Races:
             state.now = 1
         state.now += 1
         state.replicates = replicates
+        state.unchanged = 0
         state.launch = state.start = state.barrier = state.now
         state.global_base, state.global_size, state.shared_size = base, size, shared
         for name, shadow in (("global", self._global), ("shared", self._shared)):
@@ -141,6 +154,20 @@ class Races:
         state.lanes = ctypes.addressof(self._lanes)
         self._clocks.reset()
         return ctypes.addressof(state)
+
+    def _unchanged(self, pointers: PointerUse, params: bytes) -> int:
+        """As bits, the loads of memory that no store can be to."""
+
+        def blocks(offsets: tuple[int, ...]) -> set[int]:
+            words = (int.from_bytes(params[at : at + 8], "little") for at in offsets)
+            return {block.base for word in words if (block := self._memory.find(word)) is not None}
+
+        changed = [blocks(offsets) for offsets in pointers.stores]
+        if not all(changed):
+            return 0
+        every = set().union(*changed)
+        read = map(blocks, pointers.loads)
+        return sum(1 << number for number, found in enumerate(read) if found and found.isdisjoint(every))
 
     def grid_barrier(self) -> None:
         """Every block is at a grid barrier: everything before it is ordered with everything after it."""

@@ -83,6 +83,19 @@ class SharedVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class PointerUse:
+    """Which parameters the addresses of accesses are computed from: sets of their offsets in ``Launch.params``.
+
+    Attributes:
+        loads: of plain loads, by number.
+        stores: of whatever else accesses memory.
+    """
+
+    loads: tuple[tuple[int, ...], ...] = ()
+    stores: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerVariant:
     """Which code schedules the blocks of a kernel: one module for all kernels with the same.
 
@@ -119,6 +132,7 @@ class Program:
             state of its vector.
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
             which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
+        pointers: with racecheck, what is known of them.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 
@@ -143,6 +157,7 @@ class Program:
     narrow_floats: frozenset[str] = frozenset()
     points: tuple[CodePoint, ...] = ()
     tensor_sums: frozenset[TensorSum] = frozenset()
+    pointers: PointerUse = PointerUse()
 
     @property
     def scheduler(self) -> SchedulerVariant:

@@ -150,6 +150,7 @@ def lower(
         float_atomics=adds_floats_atomically(functions),
         narrow_floats=narrow_floats(functions),
         tensor_sums=tensor_sums(functions, capability(module.target)),
+        pointers=unit.pointers,
     )
 
 

@@ -12,7 +12,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.ir.signature import Definition
-from kcheck.ptx.program import GlobalVariable, SharedVariable, Site
+from kcheck.ptx.program import GlobalVariable, PointerUse, SharedVariable, Site
 from kcheck.ptx.runtime import memory
 from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
 from kcheck.ptx.runtime.admission import Admission, admit_ir
@@ -49,6 +49,7 @@ class ModuleLowering:
         follows_barriers: whether a sanitizer must see each barrier that a block passes.
         tests: the loads (by ``id``) that only decide whether to try an atomic, where a sanitizer looks for them.
         updates: the loads (by ``id``) of words that are updated with what they return, likewise.
+        pointers: the parameters that accesses go through, where a sanitizer asks.
         array_of: the shared array that an access (by ``id``) means, where the code shows it.
         bounds: offset and bytes of that array in the shared window, by site.
         repeats: whether a kernel is lowered again, in another version: then sites keep their numbers.
@@ -79,6 +80,7 @@ class ModuleLowering:
     follows_barriers: bool = False
     tests: frozenset[int] = frozenset()
     updates: frozenset[int] = frozenset()
+    pointers: PointerUse = PointerUse()
     array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
     repeats: bool = False

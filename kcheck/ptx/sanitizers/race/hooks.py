@@ -29,6 +29,7 @@ from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, ra
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, RaceEvent, RaceState, Strong
+from kcheck.ptx.sanitizers.race.pointers import pointer_use
 from kcheck.ptx.sanitizers.race.updates import updating_loads
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
@@ -44,7 +45,8 @@ class Racecheck(Sanitizer):
         """Find out what there is to check, and add the functions that check it."""
         facts = race_facts(functions)
         needed = needed_loads(functions[0]) if unit.module.replicates and facts.checks("global") else {}
-        self._checks = CheckFunctions(unit, facts, needed)
+        unit.pointers, groups = pointer_use(functions)
+        self._checks = CheckFunctions(unit, facts, needed, groups)
         unit.tests = testing_loads(functions, unit.module.file)
         unit.updates = updating_loads(functions)
         unit.follows_barriers = True
@@ -69,11 +71,15 @@ class CheckFunctions:
 
     Args:
         needed: by load (``id``), the threads that need its value; all need that of other loads.
+        groups: by load (``id``), its number in ``RaceState.unchanged``.
     """
 
-    def __init__(self, unit: ModuleLowering, facts: RaceFacts, needed: Mapping[int, int]) -> None:
+    def __init__(
+        self, unit: ModuleLowering, facts: RaceFacts, needed: Mapping[int, int], groups: Mapping[int, int]
+    ) -> None:
         self.facts = facts
         self.needed = needed
+        self.groups = groups
         self._unit = unit
         self._defined: set[CheckedAccess] = set()
 
@@ -110,8 +116,17 @@ class RaceObserver(WarpObserver):
 
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
         """Check an access before it is made; a compare-and-swap once it is known where it writes."""
-        if "cas" not in i.modifiers:
+        if "cas" in i.modifiers:
+            return
+        group = self._checks.groups.get(id(i))
+        if group is None:
             self._check(i, access, kind_of(i), values, self._needed(i))
+            return
+        fn, b = self.fn, self.fn.b
+        state = fn.field(Launch, Launch.race, element="ptr")
+        unchanged = load_field(b, RaceState, state.text, RaceState.unchanged)
+        with b.when(b.compare("eq", b.land(unchanged, 1 << group), 0)):
+            self._check(i, access, READ, values, self._needed(i))
 
     def _needed(self, i: Instruction) -> Value | None:
         """The lanes that need what a load returns; None: all."""

@@ -76,6 +76,7 @@ class RaceState(ctypes.Structure):
             "replicates",
             ctypes.c_uint64,
         ),  # 1: lanes of a warp may store one value by one instruction, as Triton's do
+        ("unchanged", ctypes.c_uint64),  # bits: loads (PointerUse) of memory that the launch does not change
         ("published", ctypes.c_uint64),  # values published; while unchanged, nothing new can be observed
     ]
 
