@@ -36,7 +36,7 @@ def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int,
     body = [s for s in kernel.body or () if not isinstance(s, Label)]
     if len(functions) > 1 or any(isinstance(s, Call) or s.opcode in _OTHER_STORES for s in body):
         return PointerUse(), {}
-    origins = _Origins(kernel)
+    origins = _PointerOrigins(kernel)
     stores: set[tuple[int, ...]] = set()
     loads: dict[tuple[int, ...], int] = {}
     numbers: dict[int, int] = {}
@@ -60,7 +60,7 @@ def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int,
     return PointerUse(tuple(loads), tuple(sorted(stores))), numbers
 
 
-class _Origins:
+class _PointerOrigins:
     """The parameters that the registers of a kernel are computed from, if they are pointers."""
 
     def __init__(self, kernel: Function) -> None:
