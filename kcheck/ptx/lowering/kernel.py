@@ -35,7 +35,7 @@ from kcheck.ptx.lowering.module import (
 )
 from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
-from kcheck.ptx.lowering.versions import Context, interior_version, prepare
+from kcheck.ptx.lowering.versions import LoweringContext, interior_version, prepare
 from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
 from kcheck.ptx.program import Program, SharedVariable
@@ -117,7 +117,7 @@ def lower(
     frames = {f.name: local_frame(f, align) for f in functions}
     stride = align_up(local_bytes(module, functions, frames), align)
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
-    context = Context(unit, sanitizers, graphs, frames, waits, param_bytes)
+    context = LoweringContext(unit, sanitizers, graphs, frames, waits, param_bytes)
     state = StateLayout(0)
     entry_warp = prepare(context, kernel, {slot.name: slot.offset for slot in slots}, state)
     # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
@@ -196,7 +196,7 @@ def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -
 
 
 def _lowered(
-    context: Context, functions: Sequence[Function], kernel: WarpFunction, interiors: bool
+    context: LoweringContext, functions: Sequence[Function], kernel: WarpFunction, interiors: bool
 ) -> tuple[list[Definition], bool]:
     """The functions, the kernel and its version for interior blocks, and whether that one joins blocks."""
     lowered = [_called(context, function) for function in functions if not function.is_entry]
@@ -207,7 +207,7 @@ def _lowered(
     return lowered, second is not None and second.interior.joins
 
 
-def _called(context: Context, function: Function) -> Definition:
+def _called(context: LoweringContext, function: Function) -> Definition:
     """A function that is called."""
     unit, graph = context.unit, context.graphs[function.name]
     if any(b.terminator is not None and context.waits(b.terminator) for b in graph.blocks):
@@ -216,7 +216,7 @@ def _called(context: Context, function: Function) -> Definition:
 
 
 def _module(
-    context: Context,
+    context: LoweringContext,
     kernel: WarpFunction,
     state: StateLayout,
     sizes: tuple[int, bool],

@@ -19,7 +19,7 @@ from kcheck.ptx.syntax.ast import Function, Operation
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class LoweringContext:
     """What lowering the functions of a kernel needs; ``graphs`` and ``frames`` are by name.
 
     Attributes:
@@ -36,13 +36,15 @@ class Context:
     param_bytes: int
 
 
-def prepare(context: Context, function: Function, params: dict[str, int], state: StateLayout) -> WarpFunction:
+def prepare(
+    context: LoweringContext, function: Function, params: dict[str, int], state: StateLayout
+) -> WarpFunction:
     """A function, ready to be lowered. ``params``: the offsets of a kernel's parameters."""
     fn, facts = _facts(context, function, context.graphs[function.name], params)
     return WarpFunction(fn, state, facts)
 
 
-def interior_version(context: Context, kernel: WarpFunction) -> InteriorVersion | None:
+def interior_version(context: LoweringContext, kernel: WarpFunction) -> InteriorVersion | None:
     """The version of a kernel for interior blocks, if it is worth its time to compile."""
     unit, fn = context.unit, kernel.fn
     if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or fn.observers:
@@ -67,7 +69,7 @@ def _divergent(function: Function) -> Callable[[str], bool]:
 
 
 def _facts(
-    context: Context, function: Function, graph: control.Cfg, params: dict[str, int]
+    context: LoweringContext, function: Function, graph: control.Cfg, params: dict[str, int]
 ) -> tuple[FunctionLowering, ControlFacts]:
     """What is known of a function with this control flow."""
     unit, waits, sanitizers = context.unit, context.waits, context.sanitizers

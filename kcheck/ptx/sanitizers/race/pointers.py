@@ -19,7 +19,7 @@ from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, O
 from kcheck.ptx.syntax.opcodes import ATOMICS, MOVES
 
 MOST_LOADS = 64
-"""As many sets of parameters are told apart: a bit for each."""
+"""The most sets of parameters of one kernel: each has a bit."""
 
 _SUMS = frozenset({"add", "or"})
 _OTHER_STORES = frozenset({"sust", "wmma", "mbarrier", "cp", "stmatrix"})
@@ -123,6 +123,6 @@ def _one(found: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
 
 
 def _either(found: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
-    """Of a sum: an index is no pointer."""
+    """Of a sum: the other operand is an index."""
     known = [origins for origins in found if origins is not None]
     return frozenset().union(*known) if known else None
