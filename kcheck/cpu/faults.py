@@ -13,10 +13,9 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
-from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
+from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
-from kcheck.ptx.syntax.stack import STACK_BYTES
 from kcheck.ptx.syntax.symbols import kernel_name
 
 _INCOMPLETE = frozenset({FaultKind.BARRIER_DIVERGENCE, FaultKind.BARRIER_EXITED, FaultKind.BARRIER_GONE})

@@ -46,6 +46,9 @@ from enum import IntEnum
 
 from kcheck.dataclass import dataclass
 
+STACK_BYTES = 16384
+"""What one thread can allocate in a function (a GPU's default for its whole stack is 1024)."""
+
 AXES = "xyz"
 """Of a block of threads. Vectors lie along one of them; the threads of the others follow in this order."""
 

@@ -12,7 +12,7 @@ from kcheck.cpu.kernel import Variant, compile_kernel
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.module import LoadedModule
 from kcheck.ptx.abi import Checks
-from tests.ptx.test_module_division import KERNEL
+from tests.ptx.division_kernel import KERNEL
 
 VARIANT = Variant("double", 16, Checks(race=True, init=True), 32, widens=False)
 

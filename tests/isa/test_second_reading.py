@@ -21,6 +21,7 @@ from tests.isa import (
     test_matrices,
     test_mbarrier,
     test_mma,
+    test_stack,
     test_textures,
     test_warp,
     test_wmma,
@@ -103,6 +104,7 @@ def test_every_effect_has_a_case() -> None:
     text += test_wmma.kernel(test_wmma.SHARED)
     text += test_mbarrier.kernel(test_mbarrier.ARRIVE)
     text += test_copies.kernel(f"{test_copies.COPY}\n{test_copies.POLICY}")
+    text += test_stack.KERNEL
     text += "\n" + test_textures.TEXTS.replace("; ", ";\n")
     assert set(EFFECTS) <= _opcodes(text), "no expectation for these"
 

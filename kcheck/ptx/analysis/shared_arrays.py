@@ -16,10 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Operand, Register, Symbol
-from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES
+from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES, OFFSETS
 from kcheck.ptx.syntax.types import TYPES
-
-_SUMS = frozenset({"add", "or"})
 
 _NONE, _SEVERAL = "", "*"
 """What a register may hold besides the address of one array, which is its symbol: no such address; any address."""
@@ -93,7 +91,7 @@ class _Pointers:
         if writer.opcode == "selp":
             first, second, *_ = sources
             return second if first is None else _join(second, first)
-        if writer.opcode in _SUMS:
+        if writer.opcode in OFFSETS:
             return _sum(sources)
         if writer.opcode == "sub":
             return sources[0] if sources[1] == _NONE else _sum([*sources, _SEVERAL])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.syntax.ast import Call, Instruction, Operation
-from kcheck.ptx.syntax.opcodes import RETURNS
+from kcheck.ptx.syntax.opcodes import LOADS, RETURNS
 
 _STRONG = frozenset({"volatile", "acquire", "relaxed", "mmio"})
 _UNCHANGING = frozenset({"param", "const", "nc"})
@@ -75,7 +75,7 @@ def _goes_round(cfg: Cfg, loop: Loop, without: int) -> bool:
 
 def _looks(operation: Operation) -> bool:
     """Whether the results depend on memory or on active threads. Lanes exchange values in registers."""
-    if isinstance(operation, Call) or operation.opcode in ("ld", "ldu"):
+    if isinstance(operation, Call) or operation.opcode in LOADS:
         return isinstance(operation, Call) or _UNCHANGING.isdisjoint(operation.modifiers)
     return operation.opcode in ("atom", "activemask", "mbarrier")
 

@@ -9,6 +9,8 @@ PLAIN_ACCESSES = frozenset({"ld", "st"})
 ACCESSES = PLAIN_ACCESSES | ATOMICS
 """They access memory at the address of each lane."""
 
+LOADS = frozenset({"ld", "ldu"})
+
 MEMORY = ACCESSES | {"ldu", "ldmatrix"}
 """They access memory in any way that an address operand shows."""
 
@@ -26,6 +28,9 @@ COPIES = MOVES | {"cvt"}
 """Their result is the operand, in another register, space or type."""
 
 SUMS = frozenset({"add", "sub"})
+OFFSETS = frozenset({"add", "or"})
+"""They add an offset to an address: LLVM sets bits that are clear with ``or``."""
+
 PRODUCTS = frozenset({"mul", "mad"})
 
 EFFECTS = ATOMICS | {"st", "trap"}

@@ -12,12 +12,10 @@ from typing import NoReturn
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
+from kcheck.ptx.abi import STACK_BYTES
 from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register, Sink, Symbol, Variable
 
 OPCODES = frozenset({"alloca", "stacksave", "stackrestore"})
-
-STACK_BYTES = 16384
-"""What one thread can allocate in a function (a GPU's default for its whole stack is 1024)."""
 
 _ALIGN = 16
 _LEAST_ALIGN = 8

@@ -16,12 +16,11 @@ from kcheck.ptx.program import PointerUse
 from kcheck.ptx.sanitizers.race.facts import kind_of, space_of
 from kcheck.ptx.sanitizers.race.layout import READ
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Operand, Register, Symbol
-from kcheck.ptx.syntax.opcodes import ATOMICS, MOVES
+from kcheck.ptx.syntax.opcodes import ATOMICS, LOADS, MOVES, OFFSETS
 
 MOST_LOADS = 64
 """The most sets of parameters of one kernel: each has a bit."""
 
-_SUMS = frozenset({"add", "or"})
 _OTHER_STORES = frozenset({"sust", "wmma", "mbarrier", "cp", "stmatrix"})
 """They may change memory in ways that are not looked into."""
 
@@ -43,7 +42,7 @@ def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int,
     for i in body:
         assert isinstance(i, Instruction)
         is_store = i.opcode == "st" or i.opcode in ATOMICS
-        is_load = i.opcode in ("ld", "ldu") and kind_of(i) == READ
+        is_load = i.opcode in LOADS and kind_of(i) == READ
         if not (is_store or is_load) or space_of(i) not in ("global", "generic"):
             continue
         address = next(o for o in i.operands if isinstance(o, Address))
@@ -103,7 +102,7 @@ class _PointerOrigins:
             return frozenset({self._offsets[base.name] + base.offset + address.offset})
         if opcode in MOVES:
             return self.of(operands[1], pending)
-        if opcode in _SUMS:
+        if opcode in OFFSETS:
             return _either([self.of(operand, pending) for operand in operands[1:]])
         if opcode == "sub":
             return self.of(operands[1], pending)
