@@ -6,9 +6,20 @@ import traceback
 from types import FrameType
 
 
-def from_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised an exception, and not the code that it interrupted."""
-    return isinstance(error, KeyboardInterrupt) or handled_signal(error) is not None
+def raised_by_handler(error: BaseException) -> BaseException | None:
+    """The exception that a signal handler raised: this one, or the one during whose handling it was raised.
+
+    What the handler interrupts may fail because of that: a lock that was about to be taken is released.
+    """
+    if isinstance(error, KeyboardInterrupt) or handled_signal(error) is not None:
+        return error
+    before = error.__context__
+    if before is None or before.__traceback__ is None:
+        return None
+    # An exception that the program was handling when it called has not passed through these frames.
+    if not any(frame is before.__traceback__.tb_frame for frame, _ in traceback.walk_tb(error.__traceback__)):
+        return None
+    return raised_by_handler(before)
 
 
 def handled_signal(error: BaseException) -> int | None:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from kcheck.cpu.interrupts import from_signal
+from kcheck.cpu.interrupts import raised_by_handler
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
 from kcheck.cpu.races import Races
@@ -184,9 +184,10 @@ class Scheduler:
                 completion.timed_out, completion.interrupted = self._watch.end()
         except BaseException as error:  # raised by a signal handler, once the machine code had returned
             self._watch.end()
-            if not from_signal(error):
+            raised = raised_by_handler(error)
+            if raised is None:
                 raise
-            completion.interrupted, completion.raised = True, error
+            completion.interrupted, completion.raised = True, raised
         return completion
 
     def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
@@ -241,8 +242,8 @@ class Scheduler:
             except BaseException as error:
                 launch.stop = STOP_REQUESTED
                 start.call_off()
-                if from_signal(error):
-                    completion.interrupted, completion.raised = True, completion.raised or error
+                if (raised := raised_by_handler(error)) is not None:
+                    completion.interrupted, completion.raised = True, completion.raised or raised
                 else:
                     failure, improve_at = error, math.inf
         if failure is not None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from kcheck.cpu.interrupts import from_signal
+from kcheck.cpu.interrupts import raised_by_handler
 from kcheck.dataclass import dataclass
 from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import entered_from_c, keep
@@ -54,8 +54,8 @@ class DriverCall:
             except DriverFault as fault:
                 return int(fault.result)
             except BaseException as error:  # no exception may pass through the C caller
-                if from_signal(error):
-                    keep(error)
+                if (raised := raised_by_handler(error)) is not None:
+                    keep(raised)
                 else:
                     on_crash(name, error)
                 return int(Result.UNKNOWN)

@@ -80,9 +80,10 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         hook = sys.unraisablehook
 
         def catch(unraisable: Any) -> None:
-            entry = unraisable.exc_traceback
-            if entry is not None and entry.tb_frame.f_code in _entries:
-                keep(unraisable.exc_value)
+            entry, error = unraisable.exc_traceback, unraisable.exc_value
+            is_entry = entry is not None and entry.tb_frame.f_code in _entries
+            if is_entry or (error is not None and handled_signal(error) is not None):  # such as in importlib
+                keep(error)
             else:
                 hook(unraisable)
 
