@@ -148,6 +148,8 @@ class TieredKernels:
         last = self.last
         if last is None or last.module() is not module or (last.entry, last.shape) != (entry, shape):
             return None
+        if not self.known.get(module):  # forgotten meanwhile
+            return None
         return last.known if last.known.left >= 0 else None
 
     def find(

@@ -303,6 +303,15 @@ def test_a_launch_that_differs_in_its_parameters_only_finds_its_code_at_once(
     assert bool(lookups) == bool(looked_up)
 
 
+def test_kernels_that_were_forgotten_are_compiled_again(device: Device, tiers_run: Tiers) -> None:
+    """Also the one of the last launch."""
+    device.launch(BLOCK)
+    compiled_before = device.known
+    device.executor.kernels.known.clear()
+    device.launch(BLOCK)
+    assert device.known is not compiled_before
+
+
 def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device, tiers_run: Tiers) -> None:
     """Launches add up; the one after that runs better code, which is never replaced, and leaves the same bits."""
     quick = device.known.kernel
