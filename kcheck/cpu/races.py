@@ -156,7 +156,7 @@ class Races:
         return ctypes.addressof(state)
 
     def _unchanged(self, pointers: PointerUse, params: bytes) -> int:
-        """As bits, the loads of memory that no store can be to."""
+        """As bits, the groups of loads from memory that no store of the launch can reach."""
 
         def blocks(offsets: tuple[int, ...]) -> set[int]:
             words = (int.from_bytes(params[at : at + 8], "little") for at in offsets)
