@@ -1,4 +1,7 @@
-"""Damages PTX that Numba and NVRTC emitted, by a seed: bytes, tokens, lines, operands, types, numbers."""
+"""Damages PTX by a seed: bytes, tokens, lines, operands, types, numbers.
+
+Most of it is what Numba and NVRTC emitted; the rest are kernels with instructions that those seldom emit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+from isa_kernels import isa_kernel
+
 SAMPLES = Path(__file__).parent / "samples"
+LISTED = 0.4
+"""The share of kernels with listed instructions."""
 
 _TOKENS = re.compile(r"[.%$\w]+|\s+|.", re.DOTALL)
 _TYPES = [
@@ -62,8 +69,11 @@ def _vocabulary() -> list[str]:
 def damaged(seed: int) -> tuple[str, str]:
     """The name of a sample, and its text with one to eight injuries; the same for the same seed."""
     r = random.Random(seed)
-    name = r.choice(sorted(samples()))
-    text = samples()[name]
+    if r.random() < LISTED:
+        name, text = "listed", isa_kernel(r)
+    else:
+        name = r.choice(sorted(samples()))
+        text = samples()[name]
     for _ in range(r.choice([1, 1, 1, 2, 3, 8])):
         text = r.choice(_INJURIES)(text, r)
     return name, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 from damaged import damaged, samples
 from device_child import DeviceChild
+from isa_kernels import isa_kernel
 
 from kcheck.errors import PtxError
+from kcheck.ptx.isa.refused import REASONS
 from kcheck.ptx.isa.verify import verify
 from kcheck.ptx.syntax.parser import parse
 
@@ -37,6 +40,18 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceChild]:
 def test_the_samples_are_sound(name: str) -> None:
     """What is damaged below is read and verified as it stands."""
     verify(parse(samples()[name], f"{name}.ptx"))
+
+
+def test_kernels_with_listed_instructions_are_sound() -> None:
+    """Before they are damaged, they are read, or refused by name."""
+    refusals = []
+    for seed in range(60):
+        try:
+            verify(parse(isa_kernel(random.Random(seed)), "listed.ptx"))
+        except PtxError as error:
+            refusals.append(str(error))
+    assert len(refusals) < 20
+    assert [told for told in refusals if not any(reason in told for reason in REASONS)] == []
 
 
 @pytest.mark.parametrize("first", range(0, READ, READ // 4))
