@@ -96,10 +96,10 @@ def main() -> int:
     lines = [
         "# Soak of the PTX reader and compiler",
         "",
-        "Written by `python benchmarks/fuzz_ptx.py --write`. Each file is the PTX of a real kernel, or (in",
-        f"{LISTED:.0%} of the files) a kernel with up to twelve forms of instructions of the ISA up to sm_{NEWEST}, with one",
-        "to eight random changes (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed. One",
-        "launch in three has every sanitizer.",
+        "Written by `python benchmarks/fuzz_ptx.py --write`. Each file is the PTX of a real kernel with one to",
+        "eight random changes (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed.",
+        f"But {LISTED:.0%} of the files start from up to twelve instructions of the ISA (up to sm_{NEWEST}).",
+        "One launch in three has every sanitizer.",
         "",
         f"The run used {len(samples())} kernels and seeds {asked.first:,} to {asked.first + asked.read - 1:,}."
         f" Reading took {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, at most {longest * 1e3:.0f} ms,"
