@@ -103,7 +103,11 @@ def the_case(what: NamedCase | None, seed: int | None, last: bool) -> NamedCase:
 
 
 def numbered(open_ones: Iterable[StoredFailure]) -> list[StoredFailure]:
-    """The open failures, given the newest first, as ``kcheck failures`` numbers them, from 1: by spec."""
+    """The open failures in the order in which ``kcheck failures`` numbers them, from 1: grouped by spec.
+
+    Args:
+        open_ones: the newest first.
+    """
     by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
     for failure in open_ones:
         by_spec.setdefault((failure.op, failure.path), []).append(failure)
@@ -139,7 +143,8 @@ def stored_failures(store: Store, named: NamedCase, op: str) -> list[StoredFailu
 
 
 def _of_list(store: Store, number: int) -> list[StoredFailure]:
-    """The failure with a number in the list that ``kcheck failures`` printed last, or would print if it never did.
+    """The failure with this number in the last list that ``kcheck failures`` printed, or in a new list if it never
+    ran.
 
     Raises:
         click.UsageError: the failure has been deleted from the store since.
@@ -169,7 +174,7 @@ def _candidates(found: list[StoredFailure]) -> str:
 
 
 def is_position(named: NamedCase) -> bool:
-    """Whether a number is rather a position in the list of failures than a seed of 64 bits."""
+    """Whether a number is small enough to be a position in the list of failures rather than a 64-bit seed."""
     return named.kind == "number" and isinstance(named.value, int) and named.value <= _LIST_NUMBERS
 
 

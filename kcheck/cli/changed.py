@@ -16,10 +16,11 @@ _BASES = ("CI_MERGE_REQUEST_DIFF_BASE_SHA", "GITHUB_BASE_REF")
 def changed_first(
     specs: Sequence[OpSpec | SpecRefused], folder: Path, environ: Mapping[str, str]
 ) -> tuple[OpSpec | SpecRefused, ...]:
-    """Specs in their order, but first refused ones, which take no time, and those that a change touches.
+    """Move refused specs, which take no time, and specs that a change touches to the front; otherwise keep the
+    order.
 
     Args:
-        folder: in the checkout. Where there is none, or no git, the order stays.
+        folder: a folder of the checkout. Outside a checkout, or without git, only refused specs move.
     """
     changed = changed_files(folder, environ)
     return tuple(sorted(specs, key=lambda spec: isinstance(spec, OpSpec) and not _uses(spec, changed)))
@@ -28,9 +29,9 @@ def changed_first(
 def changed_files(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
     """Real paths of the files that differ from the base of the change, committed or not.
 
-    The base is where the branch left the branch that it is compared with: that of the pull request, or the default
-    branch of the remote. On the default branch itself it is the commit before. A shallow clone may have neither;
-    then only files that are not committed count.
+    The base is the merge base with the target branch of the pull request, or with the default branch of the
+    remote. On the default branch itself, it is the previous commit. A shallow clone may have neither; then only
+    uncommitted files count.
     """
     top = _git(folder, "rev-parse", "--show-toplevel").strip()
     if not top:
@@ -51,8 +52,8 @@ def _base(folder: Path, environ: Mapping[str, str]) -> str:
 
 
 def _uses(spec: OpSpec, changed: frozenset[str]) -> bool:
-    """Whether a spec, or a file that it names, is among the files. What these import is not followed: that takes a
-    tenth of a second per spec."""
+    """Whether a spec, or a file that it names, is among the changed files. Does not follow imports, which would
+    take a tenth of a second per spec."""
     named = {spec.path, spec.runs.path, *(function.path for function in spec.functions)}
     return any(os.path.realpath(os.path.join(spec.root, name)) in changed for name in named)
 

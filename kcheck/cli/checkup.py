@@ -1,4 +1,4 @@
-"""What ``kcheck doctor`` looks at. Each check gives lines; nothing here imports numba or runs a kernel."""
+"""The checks of ``kcheck doctor``. Each one yields lines; none imports numba or runs a kernel."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _NVVM_OF_12 = "nvidia-cuda-nvcc"  # CUDA 12 has NVVM in the wheel of its compile
 
 @dataclass(frozen=True, slots=True)
 class CheckupLine:
-    """One thing that was looked at.
-
+    """One line of the report: a component, and whether it is usable.
     Attributes:
         fix: what to do about a warning or an error.
     """
@@ -67,7 +66,7 @@ def versions() -> Iterator[CheckupLine]:
 
 
 def _compiler() -> Iterator[CheckupLine]:
-    """The wheels of CUDA's compiler: of which CUDA, and whether two of them are mixed."""
+    """The wheels of the CUDA compiler: their CUDA version, and whether wheels of two versions are mixed."""
     found = {
         name: (metadata_name, version)
         for metadata_name, version in _nvidia().items()
@@ -109,7 +108,7 @@ def version_of(package: str) -> str:
 
 
 def _needed(package: str) -> dict[str, str]:
-    """By package, the versions that another one requires, extras left out."""
+    """The version requirements of a package, by the name of the required one; those of extras are ignored."""
     try:
         lines = metadata.requires(package) or []
     except metadata.PackageNotFoundError:
@@ -146,10 +145,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def devices(asked: str) -> Iterator[CheckupLine]:
-    """Each device, whether it can run, and which one a run takes.
+    """Each device and whether it can run, then the one that a run would use.
 
     Args:
-        asked: the device that the settings name.
+        asked: the device in the settings.
     """
     from kcheck.device.cpu import missing
     from kcheck.device.cuda import driver_answers
@@ -215,7 +214,7 @@ def caches(environment: Mapping[str, str]) -> Iterator[CheckupLine]:
 
 
 def size_of(path: Path) -> str:
-    """The size of a file, or of everything in a folder, as people write it."""
+    """The size of a file, or of everything in a folder, such as ``1.5 MB``."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size = float(sum(file.stat().st_size for file in files))
     for unit in ("B", "KB", "MB"):

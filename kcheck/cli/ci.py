@@ -32,8 +32,8 @@ REPORTS = {
 COMMENT = "comment.md"
 QUICK_CASES = 5
 QUICK_SECONDS = 40.0
-"""From the start of `kcheck ci --quick` until no case begins: the rest of the minute is for the cases that run
-then, and for the reports."""
+"""Seconds after which `kcheck ci --quick` starts no more cases. The rest of the minute is for the cases that are
+still running, and for the reports."""
 LEAST_SECONDS = 5.0
 
 
@@ -94,7 +94,12 @@ def command(
 
 
 def _few(seconds: float, jobs: int | str) -> tuple[str, ...]:
-    """The options of `kcheck run` for a quick check that has some seconds left. ``jobs``: of the settings."""
+    """The options of `kcheck run` for a quick check.
+
+    Args:
+        seconds: the time that is left.
+        jobs: from the settings.
+    """
     chosen = jobs != 1 or "KCHECK_JOBS" in os.environ
     return (
         *("--cases", str(QUICK_CASES), "--no-lint", "--time-budget", f"{max(seconds, LEAST_SECONDS):.1f}"),
@@ -104,7 +109,7 @@ def _few(seconds: float, jobs: int | str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Steps:
-    """The commands of a job: each is a process, so that none can break the next."""
+    """The commands of a job, each in its own process, so that a crash does not stop the following ones."""
 
     paths: tuple[str, ...]
     folder: Path
@@ -177,7 +182,7 @@ def _tell(changes: list[Change]) -> None:
 
 
 def _comment(folder: Path, changes: list[Change]) -> None:
-    """The comment for a pull request: the run as it is stored, and what got worse."""
+    """Write the comment for a pull request: the results of the stored run, and the regressions."""
     from kcheck.cli.stored import here
     from kcheck.report.collect import EventCollector
     from kcheck.report.markdown import page

@@ -1,4 +1,5 @@
-"""What a code host's CI says about this process: GitHub Actions shows annotations and a summary by itself."""
+"""The environment that a code host's CI sets.
+GitHub Actions displays annotations and a summary if a job writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ def checkout(start: Path) -> Path:
 
 
 def with_annotations(outputs: Sequence[ReportOutput], environ: Mapping[str, str]) -> tuple[ReportOutput, ...]:
-    """The reports of a run; on GitHub Actions also annotations, on stderr, unless they are requested."""
+    """The reports of a run. On GitHub Actions,
+    adds annotations on stderr unless the user requested them already."""
     on_github = environ.get("GITHUB_ACTIONS") == "true"
     if not on_github or any(output.format == "github" for output in outputs):
         return tuple(outputs)
@@ -23,6 +25,6 @@ def with_annotations(outputs: Sequence[ReportOutput], environ: Mapping[str, str]
 
 
 def step_summary(environ: Mapping[str, str]) -> Path | None:
-    """The file of the summary of this step of GitHub Actions; None elsewhere."""
+    """The file for the summary of the current GitHub Actions step; None outside GitHub Actions."""
     file = environ.get("GITHUB_STEP_SUMMARY", "")
     return Path(file) if file else None

@@ -18,7 +18,7 @@ from kcheck.errors import KcheckError
 _MOST = 200
 
 Found = Iterable[tuple[str, str]]
-"""Values with a line about each, which zsh and fish show."""
+"""Values, each with a one-line description, which zsh and fish show."""
 
 
 def _root() -> Path | None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _CoveredSpec:
-    """A spec with what its stored runs have covered.
+    """A spec with the coverage of its stored runs.
 
     Attributes:
-        code: of its kernel as it is now; None if no stored run counted that.
-        is_old: whether one counted it before the kernel was changed.
+        code: the line coverage of the current version of its kernel; None if no stored run has measured it.
+        is_old: whether a stored run has measured the line coverage of any version of the kernel.
     """
 
     spec: OpSpec
@@ -138,12 +138,12 @@ def _document(found: _CoveredSpec) -> dict[str, object]:
 
 
 def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
-    """The same with absolute paths, since specs may be of several projects."""
+    """The coverage with absolute paths, because the specs may be from several projects."""
     return replace(code, files=tuple(replace(file, path=os.path.join(root, file.path)) for file in code.files))
 
 
 def _lines(found: _CoveredSpec) -> Iterator[str]:
-    """A spec: a row for each factor, then the pairs, then the kernel; at the width of the terminal."""
+    """The lines about a spec, wrapped to the terminal: a row for each factor, then the pairs, then the kernel."""
     from kcheck.cli.outputs import columns
     from kcheck.report import layout, plain, wording
 

@@ -65,7 +65,7 @@ def command(
             click.echo("interrupted: nothing was compared", file=out)
             return Exit.INTERRUPTED
         ops = before.ops
-        if paths:  # what was not asked for is not gone
+        if paths:  # ops that were not selected must not be reported as gone
             ops = {op: found for op, found in ops.items() if any(spec.op == op for spec in specs)}
         by_op = {spec.op: {**limits, **spec.regression} for spec in specs}
         found = difference(ops, taken.ops, by_op, (before.versions, versions()))

@@ -56,7 +56,8 @@ def _words(counts: dict[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _device() -> str:
-    """The device that the settings name; ``auto`` where they cannot be read, which the project's lines report."""
+    """The device in the settings; ``auto`` if they cannot be read,
+    which :func:`kcheck.cli.checkup.project` reports."""
     from kcheck.specfile.project import Project, project_of
 
     try:

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 def executor_for(
     specs: Sequence[OpSpec], options: Options, device: str, jobs: int | str, targets: Sequence[str] = ()
 ) -> Iterator[CaseExecutor]:
-    """The executor of a run by a command that has :data:`kcheck.cli.params.EXECUTOR` and ``--scheduler``; its
-    workers are gone at the end of the context.
+    """The executor that the options ``--jobs``, ``--executor`` and ``--scheduler`` of the current command select.
+    Its workers end with the context.
 
     Args:
-        specs: those that will run.
-        device: its name, as of ``--device``.
-        jobs: worker processes, or ``auto``.
-        targets: of the specs, as of :func:`kcheck.device.choose`.
+        specs: the specs that will run.
+        device: a value of ``--device``.
+        jobs: the number of worker processes, or ``auto``.
+        targets: targets of the specs, as for :func:`kcheck.device.choose`.
 
     Raises:
         UserError: the options contradict each other, or Dask is missing.
-        DeviceUnavailable: the device does not answer. With workers, they say so when the run begins.
+        DeviceUnavailable: the device is not available. If there are workers, they report it when the run begins.
     """
     scheduler = _scheduler()
     count = 1 if scheduler else _count(jobs)

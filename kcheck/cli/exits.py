@@ -1,4 +1,4 @@
-"""Exit codes, and which of several wins."""
+"""Exit codes, and their precedence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What ``kcheck`` exits with; a contract with scripts and CI."""
+    """The exit codes of ``kcheck``. Scripts and CI rely on them."""
 
     GOOD = 0
     FAILED = 1  # a check failed: the verdict on a kernel
@@ -22,6 +22,6 @@ _WORST_FIRST = (Exit.INTERRUPTED, Exit.FAULT, Exit.USAGE, Exit.FAILED, Exit.PIPE
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The exit code of a run with these endings; GOOD if there are none."""
+    """The most severe of several exit codes; GOOD if there are none."""
     found = set(codes)
     return next((code for code in _WORST_FIRST if code in found), Exit.GOOD)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 10  # failures of one spec, without --all
 HEAD = ("", "id", "seed", "rule", "times", "last seen", "case")
 _COLUMNS = ((0, 1, 2, 3, 4, 5, 6), (0, 1, 3, 4, 5, 6), (0, 1, 3, 5, 6), (0, 1, 3, 6))
-"""The columns of a table: the first of these with which each failure is on one line, or the last."""
+"""The columns of the table: the first choice with which each failure fits on one line, otherwise the last."""
 _RIGHT = (0, 2, 4)
 
 
@@ -46,7 +46,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     with Store.open(here()) as store:
         found = store.failures(op=op, rule=rule, since=since, states=STATES if everything else ("open",))
-        is_all = not (op or rule or since or everything)  # to read two thousand failures takes 0.15 s
+        is_all = not (op or rule or since or everything)  # then do not read them twice: 2,000 failures take 0.15 s
         order = numbered(found if is_all else store.failures())
         number_of = {failure.id: number for number, failure in enumerate(order, start=1)}
         _keep(store, order)
@@ -72,7 +72,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
 
 def say_failures(rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; a terminal that is too narrow for it gets fewer columns. Ids stay: they name failures."""
+    """Print the table of failures, with fewer columns on a narrow terminal. The id is always shown."""
     from kcheck.cli.stored import say_table, width
     from kcheck.report import layout
 
@@ -85,7 +85,7 @@ def say_failures(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _keep(store: Store, order: Sequence[StoredFailure]) -> None:
-    """Store what the numbers of this list mean, until the next one."""
+    """Store which failure each number of this list stands for; the next list replaces it."""
     from kcheck.store import StoreError
 
     try:

@@ -1,15 +1,15 @@
-"""A full disk: recognized wherever it is met, so that it is never reported as an internal error."""
+"""Recognize the errors of a full disk, so that they are not reported as internal errors."""
 
 from __future__ import annotations
 
 import errno
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a disk, or of a user's share of it, that is full."""
+"""Error numbers: the disk is full, or the user's quota is used up."""
 
 
 def full_disk(error: BaseException) -> str:
-    """What to say if an error, or one that it was raised from, is that of a full disk; empty if none is."""
+    """The message for an error that a full disk caused, directly or indirectly; empty for other errors."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in FULL:

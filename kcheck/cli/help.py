@@ -15,7 +15,7 @@ COMPLETION = "_KCHECK_COMPLETE"
 """Set by the completion script of a shell."""
 _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
 _NARROW = 60
-"""On a narrower terminal, the text of an option goes under its name."""
+"""On a narrower terminal, the text of an option is below its name."""
 
 
 class Formatter(click.HelpFormatter):
@@ -31,7 +31,7 @@ class Formatter(click.HelpFormatter):
         super().__init__(indent_increment, width, max_width)
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        """Write the usage line, which ends at blanks only: no `[op-` before a break."""
+        """Write the usage line. It breaks only at spaces, not at the hyphen in `[op-...`."""
         self._write_lines(_folded(f"{prefix or 'Usage: '}{prog} {args}", self.width, ""))
 
     def write_text(self, text: str) -> None:
@@ -66,7 +66,8 @@ class Formatter(click.HelpFormatter):
                 self._write_lines(_folded(paragraph, self.width, indent * 2, indent * 2))
 
     def _write_paragraph(self, part: str) -> None:
-        """A paragraph of the rest. Where a table in it is too wide, each text goes below its name."""
+        """Write a paragraph that is not an example.
+        If it is a table that is too wide, each text is below its name."""
         indent = " " * self.current_indent
         if part.split(maxsplit=1)[0] != _VERBATIM:
             self._write_lines(_folded(part, self.width, indent, indent))
@@ -82,7 +83,7 @@ class Formatter(click.HelpFormatter):
             self._write_lines(_folded(text.strip(), self.width, deeper + "    ", deeper + "    "))
 
     def _write_example(self, line: str) -> None:
-        """One command line; where it does not fit, `\\` continues it, and its comment is below."""
+        """Write one command line. If it does not fit, continue it with `\\`, and write its comment below."""
         indent = " " * self.current_indent
         if len(indent + line) <= self.width + 2:
             self._write_lines([indent + line])
@@ -99,7 +100,8 @@ class Formatter(click.HelpFormatter):
 
 
 def _folded(text: str, width: int, indent: str, more: str | None = None) -> list[str]:
-    """The lines of a text, broken at blanks: the first after `indent`, others after `more`, or four columns."""
+    """The lines of a text, broken at spaces.
+    The first starts with `indent`, the others with `more`; default: `indent` and four spaces."""
     rest = indent + "    " if more is None else more
     return textwrap.wrap(
         text, width, initial_indent=indent, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
@@ -124,7 +126,8 @@ class HelpContext(click.Context):
     formatter_class = Formatter
 
     def invoke(self, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a command's function. What it raises itself gets no usage line: its message names the fix."""
+        """Call a command's function. Errors that it raises itself get no
+        usage line: their messages name the fix."""
         if isinstance(callback, click.Command):
             return super().invoke(callback, *args, **kwargs)
         with self:
@@ -132,7 +135,7 @@ class HelpContext(click.Context):
 
 
 def prepared(command: click.Command) -> click.Command:
-    """The command, with this module's context; those below it, too."""
+    """Set this module's context class on a command and its subcommands; returns the command."""
     command.context_class = HelpContext
     if COMPLETION in os.environ:
         from kcheck.cli.complete import install

@@ -15,8 +15,8 @@ class Interrupts:
     """SIGINT, delayed until a safe point.
 
     The first one raises KeyboardInterrupt at the end of :meth:`held`, which is after each event of the run. If
-    that does not happen within GRACE, as in a long case, it is raised wherever the run is then, but never while a
-    report is being written. A second one is raised immediately, so that nothing can hang.
+    that does not happen within GRACE, as in a long case, it is raised immediately, but never while a report is
+    being written. A second Ctrl-C is always raised immediately, so that nothing can hang.
     """
 
     def __init__(self) -> None:

@@ -10,10 +10,10 @@ import threading
 
 
 def leave(code: int) -> None:
-    """End the process as Python would, except that it does not first take every module apart, which takes 0.1 s
-    with Numba loaded. Waits for threads, calls exit handlers and flushes streams.
+    """End the process as Python would, but without tearing down every module, which takes 0.1 s with Numba loaded.
+    Waits for threads, calls exit handlers and flushes streams.
 
-    Returns only if a stream cannot be flushed; Python's own way out reports that.
+    Returns only if a stream cannot be flushed; Python's normal exit then reports that.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -22,5 +22,5 @@ def leave(code: int) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
-    ctypes.CDLL(None).fflush(None)  # what an extension module wrote by C's printf
+    ctypes.CDLL(None).fflush(None)  # an extension module may have used printf of C
     os._exit(code)

@@ -166,7 +166,7 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
     if faults:
         raise SpecError(faults)
     whole = [spec for spec in specs if not isinstance(spec, SpecRefused)]
-    # A launcher is followed where kernels run, with no GPU: its kernels are compiled for one afterwards.
+    # Which kernels a launcher launches is known only after it runs, which the cpu device can do without a GPU.
     device = choose("cpu", targets) if any(spec.launcher is not None for spec in whole) else None
     for spec in whole:
         yield lint_spec(spec, device, targets, sass=True)
@@ -202,7 +202,7 @@ def _tell(found: Sequence[Linted], color: str) -> None:
 
 
 def _without_sass(found: Sequence[Linted]) -> Iterator[str]:
-    """For each reason why there is no machine code, once, what was not done for it."""
+    """One note for each reason why there is no machine code: which checks were not made."""
     reasons = dict.fromkeys(reason for linted in found for reason in linted.no_sass)
     for reason in reasons:
         missed = [one.op for one in found if one.unchecked and reason in one.no_sass]

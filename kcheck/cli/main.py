@@ -60,7 +60,8 @@ SECTIONS = {
         "schema": "Print the JSON Schema of specs, settings or reports.",
     },
 }
-"""Every subcommand with its line in ``kcheck --help``; its code is ``command`` in the module of its name."""
+"""Every subcommand with its line in ``kcheck --help``.
+Its function is ``command`` in the module of the same name."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
@@ -199,10 +200,10 @@ def _no_space(says: str) -> Exit:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print what is wrong with the command line; with the usage line where an option or argument is wrong.
+    """Print what is wrong with the command line, with the usage line if an option or argument is wrong.
 
-    Click adds the context to errors that it raises while it parses. Errors that a command raises have none: their
-    messages say what to do.
+    Click adds the context to errors that it raises while it parses. Errors that a command raises have no context:
+    their messages say what to do.
     """
     if isinstance(error, click.BadParameter):
         _name_where_given(error)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Measurements by op; notes list what was not measured. ``interrupted``: by Ctrl-C, so some are missing."""
+    """Measurements by op; the notes list what was not measured.
+    After Ctrl-C, ``interrupted`` is true and ``ops`` is empty."""
 
     ops: dict[str, OpBaseline]
     notes: tuple[str, ...]
@@ -64,7 +65,7 @@ def specs_of(paths: Sequence[Path]) -> list[OpSpec]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what compiles and measures kernels."""
+    """The versions of the packages and tools that compile and measure kernels."""
     from kcheck.device.artifact import no_compiler
 
     found = {
@@ -100,7 +101,8 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     running: ResultCollector | None = None
     notes: list[str] = []
     interrupted = False
-    # The linter checks `artifact` below; errors are reported in whole noise floors.
+    # `lint_spec` checks `artifact` below. `whole` computes the noise floor of every case, in which errors are
+    # measured.
     bare = [replace(spec, artifact=None, tolerance=replace(spec.tolerance, whole=True)) for spec in specs]
     options = Options(command=command, timeout=settings.timeout, device="" if device == "auto" else device)
     jobs = given("jobs", settings.jobs)

@@ -1,4 +1,4 @@
-"""Several stored runs as one: of each spec its newest run."""
+"""Combine several stored runs into one that has the newest results of each spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def merged(runs: Sequence[Sequence[Event]]) -> list[Event]:
     """The events of one run that has the newest results of every spec, the specs sorted by path.
 
     Args:
-        runs: the events of each run, the newest first. A run without events is left out.
+        runs: the events of each run, the newest first. Runs without events are ignored.
     """
     runs = [events for events in runs if events]
     if not runs:

@@ -129,7 +129,7 @@ def command(
 
 
 def _show(live: Callable[[str], None], interrupts: Interrupts, number: int, tried: Case, fails: bool) -> None:
-    """One run, on the line that changes."""
+    """Show a run on the progress line."""
     with interrupts.held():
         live(f"run {number}  {' '.join(f'{k}={v}' for k, v in tried.dims.items())}  {'fails' if fails else '-'}")
 
@@ -147,7 +147,8 @@ def _failing(meant: Meant) -> tuple[Mapping[str, int], ...]:
 
 
 def _current(meant: Meant, stored: bool) -> Case | None:
-    """The case under the current spec. If the spec no longer has it: says why, stores that, and returns None."""
+    """The case under the current spec. If the spec no longer has it, says why,
+    stores the state and returns None."""
     from kcheck.cases import Gone
     from kcheck.cli.resolve import settle
     from kcheck.cli.stored import say, say_rows

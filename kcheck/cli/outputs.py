@@ -19,7 +19,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 
 _BY_SUFFIX = {".html": "html", ".json": "json", ".md": "markdown", ".sarif": "sarif"}
-"""The format to suggest for a file; for any other one, JUnit's XML."""
+"""The format to suggest for a file; for any other suffix, ``junit``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ReportFile:
     def discard(self) -> None:
         """Delete the temporary file; an earlier output file stays."""
         try:
-            with suppress(OSError):  # what a full disk does not take is discarded anyway
+            with suppress(OSError):  # a full disk cannot take the buffered text, which is discarded anyway
                 self.stream.close()
         finally:
             if self._temporary is not None:

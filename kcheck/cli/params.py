@@ -114,7 +114,7 @@ CASES = Count()
 
 
 def time_limit_option(more: str = "") -> Callable[[_Command], _Command]:
-    """``--timeout``, of commands that run cases. ``more``: what else its help says."""
+    """``--timeout``, for commands that run cases. ``more`` is appended to its help."""
     return click.option(
         "--timeout",
         type=SECONDS,
@@ -128,7 +128,7 @@ def time_limit_option(more: str = "") -> Callable[[_Command], _Command]:
 
 
 def cases_option(more: str) -> Callable[[_Command], _Command]:
-    """``--cases``, whose default is the spec's. ``more``: the rest of its help."""
+    """``--cases``, whose default is the number in the spec. ``more`` is appended to its help."""
     return click.option(
         "--cases",
         type=CASES,
@@ -140,7 +140,7 @@ def cases_option(more: str) -> Callable[[_Command], _Command]:
 
 
 def tags_option(what: str) -> Callable[[_Command], _Command]:
-    """``-t``. ``what``: what is done with the specs that have the tag."""
+    """``-t``. ``what`` is the start of its help: what the command does with the specs that have the tag."""
     return click.option(
         "-t",
         "--tag",

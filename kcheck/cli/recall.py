@@ -13,7 +13,8 @@ from kcheck.runner import Recalled
 from kcheck.store import Store, StoredFailure, StoreError
 
 MOST = 20
-"""How many failures of one spec a run starts with, the newest ones. The others run if they are planned."""
+"""A run starts with at most this many failures of a spec, the newest ones.
+Older ones run only if they are planned."""
 
 
 def recalled(
@@ -25,8 +26,8 @@ def recalled(
 
     Args:
         warn: gets the reason if a store cannot be read.
-        only_open: every open failure and nothing else (``--lf``). Otherwise the newest MOST of each spec, with
-            those that were gone, in case the spec allows them again.
+        only_open: every open failure and nothing else (``--lf``). Otherwise the newest MOST of each spec that are
+            open or gone: the spec may allow a case that was gone again.
     """
     found: dict[tuple[str, str], Sequence[Recalled]] = {}
     broken = set[str]()
@@ -50,7 +51,7 @@ def recalled(
 
 
 def _failures(store: Store, spec: OpSpec, only_open: bool) -> list[StoredFailure]:
-    """In the order in which they first failed, so that a run does not depend on which failed last."""
+    """The failures, sorted by when they first failed, so that their order does not depend on which failed last."""
     if only_open:
         newest = store.failures(op=spec.op)
     else:

@@ -122,8 +122,7 @@ class Signing:
 
 
 def _sign(events: Sequence[Event], signing: Signing, reports: Sequence[Path]) -> None:
-    """Sign what a run has shown, and the reports that were written of it.
-
+    """Sign the results of a run, and the files of its reports.
     Raises:
         UserError: the key cannot be used, a package is missing, or a file cannot be written.
     """

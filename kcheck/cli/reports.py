@@ -78,7 +78,7 @@ class Reports:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # undone here if a later step fails
-            width = columns()  # asks stdout, so before it is claimed
+            width = columns()  # examines stdout, so it must come before claimed_stdout()
             files = [None if output.path is None else ReportFile(output.path) for output in self._outputs]
             for file in files:
                 if file is not None:
@@ -149,7 +149,7 @@ class Reports:
         )
 
     def _written(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Each event after every report got it; ends early if no report has a reader left."""
+        """Pass each event to every report, then yield it; ends early if no report has a reader left."""
         interrupted = False
         while not self._unread():
             try:
@@ -193,14 +193,14 @@ class Reports:
                 elif self._stdout is not None:
                     self._stdout.flush()
         except KeyboardInterrupt:
-            return  # it came while this report was being closed, which is done
+            return  # Ctrl-C was delayed until the report was closed
         except BrokenPipeError:
             self._drop(report)
         except OSError as error:
             self._lose(report, error)
 
     def _lose(self, report: _Report, error: OSError) -> None:
-        """A report cannot be written, as on a full disk. The run and the other reports go on."""
+        """Give up a report that cannot be written, as on a full disk. The run and the other reports continue."""
         self._reports.remove(report)
         if report.file is None:
             self._lost.append(str(unwritable("the report on stdout", error, "")).strip())
@@ -208,7 +208,7 @@ class Reports:
             self._lost.append(f"{unwritable(report.file.path, error)}. The report was not written")
 
     def _drop(self, report: _Report) -> None:
-        """The reader of this report has gone, as in ``kcheck run | head``."""
+        """Give up a report whose reader has gone, as in ``kcheck run | head``."""
         self._reports.remove(report)
         self._reader_gone = True
 

@@ -80,7 +80,7 @@ def command(
         file = None
         if script is not None:
             _keep_others(script)
-            file = ReportFile(script, "--script")  # now, so that a bad path does not cost a run
+            file = ReportFile(script, "--script")  # before the run, so that a bad path is reported immediately
             stack.callback(file.discard)
         meant = resolve(named, op, here(), stored=stored)
         case = meant.known.case
@@ -180,7 +180,7 @@ def _store(meant: Meant, done: Reproduced) -> None:
 
 
 def _keep_others(script: Path) -> None:
-    """Refuse to replace a file that is not such a script."""
+    """Refuse to overwrite a file that ``--script`` did not write."""
     from kcheck.errors import UserError
 
     if script.is_file() and (text := script.read_bytes()) and b"Written by kcheck" not in text:

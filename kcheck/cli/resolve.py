@@ -32,7 +32,7 @@ class Meant:
 
     Attributes:
         spec: None if no spec of the project has its op now.
-        verdict, seen, device: of its last failure; None, None and empty if it is not known to have failed.
+        verdict, seen, device: from its last failure; None, None and empty if no failure of it is known.
         others: how many other stored cases have its seed and op.
     """
 
@@ -127,7 +127,7 @@ def settle(meant: Meant, state: str, device: str = "") -> None:
 
 
 def keep(root: Path, captured: Captured, verdict: Verdict, what: str) -> None:
-    """Store a case and what came of it; print a warning if the store cannot be written.
+    """Store a case and its verdict; print a warning if the store cannot be written.
 
     Args:
         what: names the case in the warning.
@@ -140,7 +140,8 @@ def keep(root: Path, captured: Captured, verdict: Verdict, what: str) -> None:
 
 
 def device_of(name: str | None, meant: Meant) -> Device:
-    """The device of this name. Without one: the device on which the case failed, or auto if it is not here."""
+    """The device of this name. If no name is given: the device on which the case failed, or auto if this machine
+    does not have it. For an array function, always the host."""
     from kcheck.device import HOST, choose
     from kcheck.errors import DeviceUnavailable
 

@@ -46,7 +46,7 @@ SANITIZE = Sanitize()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What the command line asks for: its arguments and options."""
+    """The arguments and options of the command line."""
 
     paths: tuple[Path, ...]
     recursive: bool
@@ -215,7 +215,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
 
 
 def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | None) -> int:
-    """One run. ``this_round``: of ``--watch``, if it is one of its rounds."""
+    """Run once. ``this_round`` is None without ``--watch``."""
     with _kept():
         from kcheck.cli.reports import Reports
         from kcheck.cli.specs import no_case, project_specs
@@ -256,7 +256,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
             from kcheck.cli.executors import executor_for
             from kcheck.runner import run_with
 
-            runs = [spec for spec in every if isinstance(spec, OpSpec)]  # all shards have the same device
+            runs = [spec for spec in every if isinstance(spec, OpSpec)]  # so all shards choose the same device
             executor = ending.enter_context(executor_for(runs, options, device, wanted.jobs, _targets(every)))
         code = reports.consume(run_with(executor, specs, options))
     if this_round is not None:
@@ -370,7 +370,7 @@ def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
         return given("device", settings_for(paths, wanted.profile).device), _targets(specs)
 
     def warm_up() -> None:
-        if (answer := in_child(device_and_targets)) is not None:  # else the first round reports the error
+        if (answer := in_child(device_and_targets)) is not None:  # the first round reports any error
             warm(*answer)
 
     return watch(paths, recursive=wanted.recursive, run=lambda this: main(arguments, this), warm=warm_up)
@@ -382,8 +382,8 @@ def _not_stored(why: str) -> None:
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Exclude what is imported here from garbage collection: it stays for the whole run, and a pass over Numba's
-    objects takes 0.1 s, a tenth of a run with full caches."""
+    """Exclude what is imported here from garbage collection: it stays for the whole run, and a collection that
+    visits Numba's objects takes 0.1 s, a tenth of a run with full caches."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

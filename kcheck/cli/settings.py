@@ -45,7 +45,7 @@ def settings_for(paths: Sequence[Path], profile: str = "") -> Settings:
 
 
 def given(name: str, otherwise: Any) -> Any:
-    """The value of an option of the command that runs, if the command line or a variable sets it; else another."""
+    """The value of an option if the command line or a KCHECK_* variable sets it, otherwise ``otherwise``."""
     ctx = click.get_current_context()
     source = ctx.get_parameter_source(name)
     is_given = source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)

@@ -49,7 +49,7 @@ def _failing(root: Path) -> list[Path]:
         with Store.open(root) as store:
             paths = dict.fromkeys(failure.path for failure in store.failures())
     except StoreError:
-        return []  # the run says why
+        return []  # the run reports why
     return [root / path for path in paths if source_file(root / path)[0].is_file()]
 
 
@@ -148,6 +148,6 @@ def _is_spec(path: Path) -> bool:
         ):
             return True
     except SpecError:
-        pass  # in no project, or its settings are wrong: the text decides
+        pass  # no project, or its settings are wrong: the text of the file decides
     with path.open("rb") as file:
         return any(line.startswith(b"kcheck:") for line in file)

@@ -132,7 +132,7 @@ def _spec(text: str, path: Path, root: Path) -> OpSpec:
     """The spec that is run. An error in its text is an error in the options, so it is reported without a line."""
     from kcheck.specfile.build import spec_without_reference
 
-    # An element that is not written is often meant; whether an input may change is not known.
+    # Kernels often leave elements unwritten on purpose, and the signature does not say which inputs may change.
     levels = "sanitize: {unwritten: warn, mutated: off}\n"
     try:
         return spec_without_reference(text + levels, path, root)
@@ -167,7 +167,7 @@ def _replay(kernel: str, dims: str, args: str, grid: str, block: str) -> tuple[s
 
 
 def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterator[str]:
-    """What is run: each argument, the sizes, the launch, and where each is from."""
+    """The lines that describe the run: each argument, the sizes and the launch, and how each was determined."""
     from kcheck.draft import default_sizes, guessed_values
 
     rows = []

@@ -1,4 +1,4 @@
-"""What a pre-commit hook could not check, in one line, so that a hook that passes does not promise too much."""
+"""The line about what a pre-commit hook could not check, so that a passing hook does not promise too much."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kcheck.runner import Summary
 
 HOOK_DEPENDENCY = "numba-cuda[cu13]"
-"""What the cpu device needs in the hook's environment; .pre-commit-hooks.yaml has it with its version."""
+"""The package that the cpu device needs in the hook's environment; .pre-commit-hooks.yaml pins its version."""
 
 
 def unchecked(summary: Summary, device: str) -> str:

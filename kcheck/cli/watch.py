@@ -5,9 +5,9 @@
     watcher:  imports Numba once ── fork ── polls files ── a file changed ── fork ── polls files ...
     round:                           └ finds specs and their files, runs     └ ...
 
-The watcher holds no spec and no code of the user's, and never starts the device. Each round is a process forked
-from it. It starts with Numba imported and everything else new, so an edit cannot meet what an earlier version of
-the file left behind, and memory does not grow.
+The watcher loads no specs and no user code, and never starts the device. Each round is a process forked from it,
+which starts with Numba imported and everything else new. So nothing of an earlier version of a file remains, and
+memory does not grow.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from kcheck.cli.leaving import leave
 from kcheck.dataclass import dataclass
 from kcheck.model.paths import source_file
 
-POLL = 0.02  # seconds between two looks at the files
+POLL = 0.02  # seconds between two checks of the files
 GRACE = 1.5  # seconds that a round gets to end by itself after Ctrl-C
 QUIET = 0.02  # seconds without a change after which an edit counts as complete
 PATIENCE = 5.0  # seconds that a round gets to end after a signal
 
 Stamps = Mapping[str, str]
-"""By real path, what a file holds: a digest, or the specs in it for a folder; empty if it is missing."""
+"""The content of each file, by real path: a digest,
+or the names of the spec files in a folder; empty if missing."""
 
 
 @dataclass(slots=True)
@@ -61,8 +62,8 @@ class _Watch:
     """What the watcher knows from the rounds so far.
 
     Attributes:
-        specs: by spec, the files that its verdicts depend on.
-        stamps: of every file, as the last round found it.
+        specs: the files that the verdicts of each spec depend on.
+        stamps: the stamp of every file when the last round started.
         failing: the specs that failed when they were last run.
     """
 
@@ -111,7 +112,8 @@ def _round(
     """Run one round to its end, or until a file changes under it.
 
     Returns:
-        The files to run again: if a file changed before the round ended, that file and the round's own.
+        The files to run again if a file changed before the round ended: that file, and the files whose change
+        started the round.
     """
     seen.stamps = dict(_stamps({*seen.stamps, *_places(paths, recursive)}))  # until the round reports its own
     child, reads, writes = _fork()
@@ -120,7 +122,7 @@ def _round(
     try:
         return _follow(child, reads, seen, changed)
     except KeyboardInterrupt:
-        if not _ended(child, GRACE):  # a terminal sends Ctrl-C to both; another sender may not
+        if not _ended(child, GRACE):  # a terminal sends Ctrl-C to both processes; `kill -INT` may not
             _end(child)
         raise
     finally:
@@ -138,7 +140,7 @@ def _fork() -> tuple[int, int, int]:
 
 
 def in_child(function: Callable[[], object]) -> Any:
-    """What a function returns, as JSON, in a forked process that leaves nothing behind; None if it raises."""
+    """The result of a function, called in a forked process and sent back as JSON; None if it raises."""
     child, reads, writes = _fork()
     if child == 0:
         try:
@@ -159,7 +161,7 @@ def _child(
     changed: set[str] | None,
     run: Callable[[Round], int],
 ) -> None:
-    """A round, in its own process, which ends here."""
+    """Run a round in the forked process, then end the process."""
     from kcheck.specfile import discover, files_of
 
     sys.dont_write_bytecode = True  # a .pyc is out of date only if the source is a second older or newer
@@ -191,7 +193,7 @@ def _tell(writes: int, message: object) -> None:
 
 
 def _follow(child: int, reads: int, seen: _Watch, changed: set[str] | None) -> set[str]:
-    """Take in what a round tells, and end it when a file changes."""
+    """Read the messages of a round until it ends, and end it early if a file changes."""
     buffer = b""
     while True:
         ready, _, _ = select.select([reads], [], [], POLL)
@@ -223,7 +225,7 @@ def _take(seen: _Watch, message: dict[str, object]) -> None:
 
 
 def _end(child: int) -> None:
-    """Have a round end by Ctrl-C, so that its store and its terminal are left in order; kill it if it does not."""
+    """Interrupt a round, so that it closes its store and restores the terminal; kill it if it does not end."""
     os.kill(child, signal.SIGINT)
     if not _ended(child, PATIENCE):
         os.kill(child, signal.SIGKILL)
@@ -241,7 +243,7 @@ def _ended(child: int, patience: float) -> bool:
 
 
 def _wait(seen: _Watch) -> set[str]:
-    """The files that an edit changed, once it is complete."""
+    """Wait for an edit, and return the files that it changed once it is complete."""
     count = len(seen.specs)
     click.echo(f"kcheck: watching {count} spec{'' if count == 1 else 's'}; Ctrl-C stops", err=True)
     edited: Stamps = {}
@@ -253,7 +255,7 @@ def _wait(seen: _Watch) -> set[str]:
 
 
 def _edited(seen: _Watch) -> Stamps:
-    """The files whose content is not what the last round found, as they are now."""
+    """The files that changed since the last round started, with their present stamps."""
     return {file: digest for file, digest in _stamps(seen.stamps).items() if digest != seen.stamps[file]}
 
 

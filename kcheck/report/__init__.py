@@ -1,7 +1,7 @@
 """Reports: each reporter writes the events of a run in one format to one text stream.
 
-A reporter reads events (``kcheck.model.event``) and nothing else. It may be closed at any point of the stream: it
-then writes a complete, valid report of what it has seen, so Ctrl-C leaves one behind too.
+A reporter reads events (``kcheck.model.event``) and nothing else. It may be closed after any event: it then writes
+a complete, valid report of the events so far, so a run that Ctrl-C ends has a report too.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ReportSettings:
         early: print the first failure of a spec when it happens, before the spec's other cases have run.
         base: the root of the checkout, which formats for code hosts name paths relative to.
         step_summary: the file that GitHub Actions shows as the summary of a step.
-        warn: gets one sentence about what a report leaves out.
-        coverage: show which lines of the kernels were reached, also without verbosity.
-        trend: the stored runs up to this one, the oldest first.
-        record: makes an event the text that `kcheck merge` reads, for the report of a shard.
+        warn: called with a sentence if a report omits something.
+        coverage: show which lines of the kernels were reached, even if not verbose.
+        trend: returns the stored runs up to this one, the oldest first.
+        record: encodes an event as the text that `kcheck merge` reads, for the report of a shard.
     """
 
     verbosity: int = 0
@@ -69,7 +69,8 @@ class Reporter(Protocol):
 
 
 def _reporter(module: str, name: str) -> Callable[[TextIO, ReportSettings], Reporter]:
-    """A reporter of this package, loaded when it is first used: some need a library that no other needs."""
+    """A reporter of this package, imported when it is first used, because some need libraries
+    that the others do not."""
 
     def make(stream: TextIO, settings: ReportSettings) -> Reporter:
         reporter: Reporter = getattr(import_module(f"kcheck.report.{module}"), name)(stream, settings)

@@ -1,8 +1,9 @@
-"""The failing cases of a spec grouped by cause: one bug is reported once.
+"""Group the failing cases of a spec by cause, so that each bug is reported once.
 
-A case shows as many symptoms as it has findings, and most follow from one: a missing barrier also leaves shared
-memory uninitialized, makes values wrong, and makes results vary. So rules are ordered by what explains what, and a
-case belongs to the first cause that it shows. The rest is counted in one line.
+A case has a symptom for each finding, and one bug often causes several: a missing barrier also leaves shared
+memory uninitialized, makes values wrong, and makes results vary. So the rules are ordered such that earlier ones
+explain later ones, and a case belongs to the first cause that it shows. Its other symptoms are counted in one
+line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _RULES = (
     "overflow",
     *("mismatch", "invariant", "nondeterministic"),  # values
 )
-"""Rules in the order in which they explain each other; a rule that is not listed comes before the values."""
+"""The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""
 _VALUES = ("mismatch", "invariant", "nondeterministic")
 
 Key: TypeAlias = tuple[str, str, str]
@@ -35,16 +36,16 @@ _MORE = "more"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Failing cases of one spec that fail for one reason.
+    """The failing cases of a spec that fail for the same reason.
 
     Attributes:
         rule: such as ``racecheck``.
-        cases: those that show it and that no earlier rule explains, in the order of the run. Two causes with the
-            same rule may have cases in common.
-        simplest: the one of them to show.
-        unseen: cases whose values are wrong and which this cause's sanitizer did not check; probably the same bug.
-        found: the findings of the simplest case that are this cause; empty for a mismatch.
-        also: what else these cases and the unseen ones show: (what, in how many of them).
+        cases: the cases that show it and that no earlier rule explains, in the order of the run. Two causes with
+            the same rule may have cases in common.
+        simplest: the simplest of these cases.
+        unseen: cases with wrong values that this cause's sanitizer did not check; probably the same bug.
+        found: the findings of the simplest case that belong to this cause; empty for a mismatch.
+        also: the other symptoms of these cases and the unseen ones, each with the number of cases.
     """
 
     rule: str
@@ -93,7 +94,7 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
 
 
 def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """The findings of a case that may explain values that differ, and those that do not, causes first."""
+    """The findings of a case that may explain a mismatch, and the others; each list is ordered causes first."""
     ordered = sorted(found, key=lambda finding: _order(finding.rule))
     first = _order("mismatch")
     return [f for f in ordered if _order(f.rule) < first], [f for f in ordered if _order(f.rule) >= first]
@@ -108,9 +109,10 @@ def _rank(key: Key) -> int:
 
 
 def _symptoms(verdict: Verdict) -> list[Key]:
-    """What a failing case shows, each once. Indices, threads and numbers vary within one bug.
+    """The symptoms of a failing case, without duplicates. They have no indices, threads and counts, which vary for
+    one bug.
 
-    A number of further races says nothing if a race with its lines is shown.
+    A finding that only counts other races is ignored if there is a race with its lines.
     """
     errors = [finding for finding in verdict.findings if finding.severity == "error"]
     located = {finding.rule for finding in errors if not _is_number(finding)}
@@ -120,7 +122,7 @@ def _symptoms(verdict: Verdict) -> list[Key]:
 
 
 def _is_number(finding: Finding) -> bool:
-    """Whether it only says how many more races there are (``346 more races on other lines``): it has no block."""
+    """Whether a finding only counts other races (``346 more races on other lines``), and so has no block."""
     return finding.rule == "racecheck" and finding.block is None
 
 
@@ -145,10 +147,10 @@ def _is_located(key: Key) -> bool:
 
 
 def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
-    """For each symptom the one that stands for its cause.
+    """Map each symptom to the one that represents its cause.
 
-    Two findings of one rule are one cause if they share a source line. Two symptoms without a line (an output that
-    differs, one that is not written) are one cause if a case shows both.
+    Two findings of a rule have the same cause if they share a source line. Two symptoms without a line (an output
+    that differs, one that is not written) have the same cause if a case shows both.
     """
     root = {key: key for keys in shown for key in keys}
 
@@ -193,8 +195,9 @@ class Warned:
     """A warning of a spec: the first finding of its kind, and the cases that show it.
 
     Attributes:
-        also: other warnings of its rule with the same fix, each of which shares a source line with another: one
-            missing barrier makes several races. And those that name no line, but say how many more there are.
+        also: other warnings of the same rule with the same fix that share source lines with it, directly or
+            through each other, because a missing barrier causes several races; and warnings without a line that
+            count others.
     """
 
     finding: Finding
@@ -202,14 +205,14 @@ class Warned:
     also: list[Warned] = field(default_factory=list)
 
     def is_alike(self, other: Warned) -> bool:
-        """Whether both have the same rule and fix, and a source line in common."""
+        """Whether both have the same rule and fix, and share a source line."""
         mine, its = _key(self.finding), _key(other.finding)
         alike = mine[0] == its[0] and self.finding.fix == other.finding.fix
         return alike and not _lines(mine).isdisjoint(_lines(its))
 
 
 def warned(cases: Sequence[CaseFinished]) -> list[Warned]:
-    """The warnings of the cases of one spec, each once."""
+    """The warnings of the cases of one spec, without duplicates."""
     found: dict[tuple[str, str, str, str], Warned] = {}
     for event in cases:
         for finding in event.verdict.findings:
@@ -243,7 +246,7 @@ def explained(found: Sequence[Cause], warnings: Sequence[Warned]) -> tuple[list[
 
 
 def _grouped(warnings: Sequence[Warned]) -> list[Warned]:
-    """One warning for those that share source lines, with the others in its ``also``."""
+    """Combine warnings that share source lines into one, with the others in its ``also``."""
     groups: list[Warned] = []
     for warning in sorted(warnings, key=lambda warning: _is_number(warning.finding)):
         mine = [group for group in groups if any(one.is_alike(warning) for one in (group, *group.also))]
@@ -293,7 +296,12 @@ def _lines(key: Key) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """A cause: the numbers of the cases that belong to it (``mine``), and of all that show it (``same``)."""
+    """A cause under construction.
+
+    Attributes:
+        mine: the indices of the cases that belong to it.
+        same: the indices of all cases that show it.
+    """
 
     failures: Sequence[CaseFinished]
     shown: Sequence[Sequence[Key]]
@@ -304,7 +312,7 @@ class _Making:
     unseen: Sequence[int]
 
     def cause(self) -> Cause:
-        """The cause, shown by the simplest case that has its rule."""
+        """The cause, represented by the simplest case with its rule, preferably one with a source line."""
         rule = self.key[0]
         of_rule = [n for n in self.mine if any(key[0] == rule for key in self._own(n))]
         located = [n for n in of_rule if any(_is_located(key) for key in self._own(n))]
@@ -332,13 +340,13 @@ class _Making:
             others = {(_rank(key), self._words(key)) for key in self.shown[number] if key not in told}
             rules = {key[0] for key in self.shown[number]}
             for other in others:
-                if other[1] != _WORDS["invariant"] or "mismatch" not in rules:  # they break where values are wrong
+                if other[1] != _WORDS["invariant"] or "mismatch" not in rules:  # wrong values break invariants
                     counts[other] = counts.get(other, 0) + 1
         for (_, words), number in sorted(counts.items()):
             yield words, number
 
     def _words(self, key: Key) -> str:
-        """``races at lines 28 and 31``; without the lines for a rule other than this cause's."""
+        """A symptom in words: ``races at lines 28 and 31``; without the lines if the rule is not this cause's."""
         rule, _, where = key
         words = _WORDS.get(rule, rule)
         if rule != self.key[0]:
@@ -361,4 +369,4 @@ _WORDS = {
     "invariant": "broken invariants",
     "nondeterministic": "varying results",
 }
-"""What a rule finds, for counts: ``wrong values in 9 of 11 cases``."""
+"""The findings of each rule, as a plural noun for counts: ``wrong values in 9 of 11 cases``."""

@@ -27,12 +27,12 @@ from kcheck.report.detail import ReadLine, read_line
 
 @dataclass(slots=True)
 class OpenSpec:
-    """A spec whose cases are coming in.
+    """A spec that has started and not ended.
 
     Attributes:
-        brief: keep little of cases without a finding, of which a run may have many: the recipe, and what was
+        brief: of passing cases without findings, of which a run may have many, keep only the recipe and what was
             checked.
-        notes: of its cases, each once, in order.
+        notes: the notes of its cases, in order, without duplicates.
         announced: whether the reporter has announced its first failure.
     """
 
@@ -41,8 +41,8 @@ class OpenSpec:
     cases: list[CaseFinished] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     announced: bool = False
-    _checked: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # each once
-    _levels: dict[tuple[tuple[str, Level], ...], Mapping[str, Level]] = field(default_factory=dict)  # each once
+    _checked: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # shares equal values
+    _levels: dict[tuple[tuple[str, Level], ...], Mapping[str, Level]] = field(default_factory=dict)  # as above
 
     def take(self, event: CaseFinished) -> None:
         """Takes the next case."""
@@ -52,10 +52,10 @@ class OpenSpec:
         self.cases.append(event)
 
     def _brief(self, event: CaseFinished) -> CaseFinished:
-        """What the report of other cases needs of one that passed."""
+        """A passing case, reduced to the recipe and what was checked."""
         whole = event.verdict
         checked = self._checked.setdefault(whole.checked, whole.checked)
-        levels = self._levels.setdefault(tuple(whole.levels.items()), whole.levels)  # a worker's are copies
+        levels = self._levels.setdefault(tuple(whole.levels.items()), whole.levels)  # workers send copies
         verdict = Verdict(whole.case, whole.status, whole.device, checked=checked, levels=levels)
         return CaseFinished(self.started.path, self.started.line, verdict, "", self.started.started)
 
@@ -70,7 +70,7 @@ class OpenSpec:
         return explained(causes(self.failing), warned(self.cases))
 
     def broken_off(self) -> SpecFinished:
-        """The end of a spec that was cut off."""
+        """The end event of a spec that was interrupted, computed from the cases so far."""
         statuses = [event.verdict.status for event in self.cases]
         passed, failed, errors = (statuses.count(s) for s in (Status.PASSED, Status.FAILED, Status.ERROR))
         started = self.started
@@ -80,13 +80,13 @@ class OpenSpec:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A run, as far as it went.
+    """The events of a run up to its end or interruption.
 
     Attributes:
-        run: None if it did not start.
-        specs: each spec that ran, with its end.
+        run: None if the run did not start.
+        specs: each spec that ran, with its end event.
         refused: specs that were not run because they are invalid.
-        finished: None if the run broke off.
+        finished: None if the run was interrupted.
     """
 
     run: RunStarted | None
@@ -101,7 +101,7 @@ class Collected:
 
 
 class EventCollector:
-    """Takes the events of a run; :meth:`collected` is what it has seen so far."""
+    """Collects the events of a run; :meth:`collected` returns those so far."""
 
     def __init__(self) -> None:
         self._run: RunStarted | None = None
@@ -140,7 +140,7 @@ class EventCollector:
 
 
 class WholeReporter(ABC):
-    """A reporter that writes its report at the end; of a run that broke off, what was seen so far.
+    """A reporter that writes its report at the end of the run, or when it is interrupted.
 
     Args:
         source: reads the source line of a place that a finding names.

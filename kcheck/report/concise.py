@@ -21,7 +21,7 @@ _Key = tuple[str, str, str, str]
 
 
 class ConciseReporter:
-    """Writes the report. ``settings`` are ignored, except that ``-q`` leaves warnings out."""
+    """Writes the report. ``settings`` are ignored, except that ``-q`` omits warnings."""
 
     def __init__(self, stream: TextIO, settings: ReportSettings) -> None:
         self._stream = stream
@@ -46,7 +46,7 @@ class ConciseReporter:
                 pass
 
     def close(self) -> None:
-        """Writes the lines of a spec whose end never came."""
+        """Writes the lines of a spec that was interrupted."""
         self._spec(())
 
     def _spec(self, findings: Iterable[Finding]) -> None:
@@ -84,7 +84,7 @@ def _key(finding: Finding, here: Span) -> _Key:
 
 
 def _found(event: CaseFinished) -> Iterator[Finding]:
-    """The findings of a case; an output that differs is one too."""
+    """The findings of a case, and one for each output that differs."""
     yield from event.verdict.findings
     for comparison in event.verdict.comparisons:
         if not comparison.passed:

@@ -1,7 +1,7 @@
-"""The report for people: each spec as it ends, its bugs one by one, and a summary.
+"""The text report: each spec when it ends, its bugs one by one, and a summary.
 
-The only report module that uses Rich's console. Rich styles text here; it parses no markup and breaks no lines, so
-a name like ``[red]`` prints as it is.
+The only report module that uses Rich's console. Rich only styles text here; it does not parse markup or break
+lines, so that a name like ``[red]`` is printed unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MARKS: Mapping[totals.Mark, str] = {
     "FAIL": "bold red",
     "ERROR": "bold yellow",
 }
-_WIDEST = 100  # columns that a line of a spec is spread over
+_WIDEST = 100  # columns; the line of a spec is not wider, even on a wide terminal
 _SHOWN = 3  # causes of one spec that are shown in full, unless verbose
 
 
@@ -92,7 +92,7 @@ class ConsoleReporter:
         self._printed = self._after_block = False
 
     def handle(self, event: Event) -> None:
-        """Takes the next event; prints what is complete with it."""
+        """Takes the next event; prints the parts of the report that it completes."""
         if self._progress is not None:
             self._progress.handle(event)
         match event:
@@ -126,7 +126,7 @@ class ConsoleReporter:
         self._say(f"{path}: case {number} failed: {plain.line(last.verdict.rule)}; running the others", "red")
 
     def _say(self, text: str, style: str) -> None:
-        """Prints a sentence ahead of the spec's own lines."""
+        """Prints a sentence before the lines of the spec."""
         self._print(*(Text(line, style) for line in layout.wrap(text.split(" "), " ", self._settings.width)))
 
     def close(self) -> None:
@@ -175,7 +175,8 @@ class ConsoleReporter:
         self._after_block = True
 
     def _fault(self, fault: Fault) -> list[str]:
-        """An error and its fix, on one line if there is room. A command to run stays whole, to be copied."""
+        """An error and its fix, on one line if there is room.
+        Commands are not broken, so that they can be copied."""
         width = self._settings.width - 4
         whole = plain.line(str(fault))
         if cell_len(whole) <= width:
@@ -248,7 +249,7 @@ class ConsoleReporter:
                 self._print(Text.assemble((left, "dim"), (text, style)))
 
     def _line(self, line: totals.SpecLine) -> None:
-        """A spec in one line, its result at the right; in two or more where there is no room."""
+        """A spec on one line, with its result at the right; on more lines if the terminal is too narrow."""
         style = _MARKS[line.mark]
         width = min(self._settings.width, _WIDEST)
         result = Text(line.result, "" if line.mark == "ok" else style)

@@ -11,7 +11,7 @@ from kcheck.report.detail import DetailRow, sentence
 
 
 def overridden(sanitize: Mapping[str, Level]) -> list[str]:
-    """Levels from the command line, grouped: ``racecheck, initcheck off``; ``all sanitizers error``."""
+    """The levels that the run overrides, grouped: ``racecheck, initcheck off``; ``all sanitizers error``."""
     by_level: dict[str, list[str]] = {}
     for name, level in sanitize.items():
         by_level.setdefault(level, []).append(name)
@@ -22,7 +22,7 @@ def overridden(sanitize: Mapping[str, Level]) -> list[str]:
 
 
 def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
-    """The sanitizers that checked some but not all cases, by the number of cases that they checked."""
+    """The sanitizers that checked only some of the cases, by the number of cases that they checked."""
     cases = event.passed + event.failed + event.errors
     found: dict[int, tuple[str, ...]] = {}
     for each in event.sanitizers:
@@ -32,7 +32,7 @@ def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
 
 
 def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[DetailRow]:
-    """The specs of which the costly sanitizers did not check every case; no rows if there are none.
+    """The specs for which the expensive sanitizers did not check every case; no rows if there are none.
 
     Args:
         finished: every spec of the run.

@@ -16,20 +16,20 @@ Role = Literal["plain", "wrong", "right", "warn", "place", "source", "fix", "pas
 ReadLine = Callable[[Span], str]
 Calls = Literal["lines", "places", "outermost"]
 Paint = Callable[[str, Role], str]
-"""Colors text by its role, or returns it as it is."""
+"""Colors text by its role, or returns it unchanged."""
 _WORD = re.compile(r"(?:`[^`]{1,32}`|\S)+")
 
 
 @dataclass(frozen=True, slots=True)
 class DetailRow:
-    """A line of a detail.
+    """A row of the details of a finding or case.
 
     Attributes:
         label: for the left column; empty to continue the row above.
-        items: the text; a line breaks between two items if possible.
-        gap: what separates two items on one line.
-        role: what the text is, for colors. A ``source`` line is cut, a ``place`` shortened, and a ``paste`` line
-            broken only as a shell allows.
+        items: the text; lines break between items if possible.
+        gap: the separator between items on one line.
+        role: the kind of text, for colors. A ``source`` line is truncated, a ``place`` shortened, and a ``paste``
+            line broken only where a shell allows it.
     """
 
     label: str
@@ -80,8 +80,8 @@ def headline(verdict: Verdict) -> str:
 
 
 def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[DetailRow]:
-    """A failing case in full: causes before what they explain, the replay line last. Notes are not included, since
-    a report has each of them once.
+    """A failing case in full: causes before the symptoms that they explain, the replay line last. Without notes,
+    which a report lists once for all cases.
 
     Args:
         source: reads the line of a file that a finding points to.
@@ -149,13 +149,14 @@ def finding_rows(
     calls: Calls = "lines",
     threads: bool = True,
 ) -> Iterator[DetailRow]:
-    """A finding: its sentence, who did it, the source lines of both sides, the fix.
+    """A finding: its message, the kernel and threads, the source lines of both accesses, the fix.
 
     Args:
         source: reads the line of a file that a finding points to.
-        times: whether to say how often it was seen.
-        calls: how much of the chain of inlined calls: every place with its line, the places, or the outermost one.
-        threads: whether to name kernel, blocks and threads.
+        times: whether to show how often it was found.
+        calls: how much of the chain of inlined calls to show: every place with its source line, the places only,
+            or the outermost place.
+        threads: whether to name the kernel, blocks and threads.
     """
     role: Role = "wrong" if finding.severity == "error" else "warn"
     message = finding.message + (f" ({finding.count:,} times)" if times and finding.count > 1 else "")
@@ -193,7 +194,7 @@ def _who(finding: Finding) -> Iterator[str]:
 
 
 def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[DetailRow]:
-    """The lines of both sides; the file is named once if both are in it."""
+    """The source lines of both accesses; the file is named once if both are in it."""
     named = ""
     places = [place for place in (finding.place, finding.other_place) if place is not None]
     for number, place in enumerate(dict.fromkeys(places)):
@@ -204,14 +205,15 @@ def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Detail
         if text:
             yield DetailRow("", (f"{place.line} │ {text}",), role="source")
         if (number or finding.thread is not None) and text.startswith("def "):
-            # LLVM gives an instruction that it moves out of a loop the line of the function, if any.
+            # When LLVM moves an instruction out of a loop, it keeps at most the line of the function.
             yield sentence("", "(somewhere in this function: the compiler moved the instruction)")
         if place is finding.place:
             yield from _calls(finding, source, calls)
 
 
 def _calls(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[DetailRow]:
-    """The rest of a chain of inlined calls: what is below the user's line, in libraries, then who called it."""
+    """The other places of a chain of inlined calls: first the library code below the user's line,
+    then the callers."""
     callees, callers = finding.callees, finding.callers
     if calls == "outermost":
         callees, callers = (() if callers else callees[-1:]), callers[-1:]

@@ -1,4 +1,4 @@
-"""``kcheck diff`` for people: what is worse and where, what is better."""
+"""The text output of ``kcheck diff``: what got worse and where, and what got better."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNT = 1000  # a smaller difference of counts is shown as a number, not in per
 
 
 def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterator[str]:
-    """One line for each change, by op, the worst first; its place beside it, or below if there is no room.
+    """One line for each change, by op, the worst first, with its place at the end or, if there is no room, below.
 
     The same change in several specializations of a kernel is one line.
 
@@ -53,7 +53,7 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
 
 
 def change_cells(change: Change) -> tuple[str, str, str]:
-    """What, from where to where, by how much and how much is allowed."""
+    """Three cells: the measure, both numbers, and the change with the allowed one."""
     name = change.measure if not change.detail else f"{change.measure} {change.detail}"
     by = _by(change)
     allowed = f"({by}, {_allowed(change)})" if change.kind == "worse" else f"({by})"
@@ -77,7 +77,7 @@ def _by(change: Change) -> str:
 
 
 def _rounded(number: float, sign: str = "") -> str:
-    """With three digits, and without an exponent if it is large: ``10,800,000``."""
+    """A number with three significant digits, without an exponent if it is large: ``10,800,000``."""
     text = f"{number:{sign}.3g}"
     return f"{float(text):{sign},.0f}" if "e+" in text else text
 
@@ -99,7 +99,7 @@ def _plain(number: float, text: str) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    """With three digits, or as many as it takes to differ from 1."""
+    """A ratio with three significant digits, or as many as are needed to differ from 1."""
     text = next(text for digits in range(3, 18) if (text := f"{ratio:.{digits}g}") != "1" or digits == 17)
     return _rounded(ratio) if "e+" in text else text
 
@@ -112,7 +112,7 @@ def _allowed(change: Change) -> str:
 
 
 def _alike(changes: Iterable[Change]) -> Iterable[list[Change]]:
-    """Changes that differ only in the types of a specialization, together."""
+    """Group changes that differ only in the types of a specialization."""
     groups: dict[tuple[object, ...], list[Change]] = {}
     for change in changes:
         types = dataclasses.replace(change, where=change.where[:2]) if len(change.where) == 3 else change

@@ -9,7 +9,7 @@ from kcheck.model import Comparison
 from kcheck.report import wording
 from kcheck.report.detail import DetailRow, sentence
 
-_SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: 0 for no wrong element, 9 for all
+_SHADES = "·░░░▒▒▓▓▓█"  # indexed by the digit of a map cell: 0 if no element is wrong, 9 if all are
 
 
 def error_map_rows(comparison: Comparison) -> Iterator[DetailRow]:

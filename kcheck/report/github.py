@@ -1,6 +1,6 @@
 """The report for GitHub Actions: annotations on the lines of a change, and a page as the step's summary.
 
-Source: GitHub, "Workflow commands for GitHub Actions". GitHub shows ten errors and ten warnings of a step.
+Source: GitHub, "Workflow commands for GitHub Actions". GitHub shows at most ten errors and ten warnings per step.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from kcheck.report.markdown import page
 from kcheck.report.problems import Problem, problems, shown_path
 
 MOST_SHOWN = 10
-"""Annotations of one kind that GitHub shows of one step."""
+"""The maximum number of annotations of one kind that GitHub shows for a step."""
 _SUMMARY = 1_000_000
-"""Characters of a summary; GitHub takes 1 MiB for one step."""
+"""The maximum size of a summary, in characters. GitHub accepts 1 MiB per step."""
 _COMMANDS = {"error": "error", "warn": "warning"}
 
 

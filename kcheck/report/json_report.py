@@ -1,8 +1,8 @@
 """The report as JSON, by ``schema/report.schema.json``.
 
-Written during the run: memory does not grow with the number of cases, and a case is one line, for ``diff`` and
-``grep``. Everything that differs between two runs of the same command is under keys named ``time``, so two reports
-without these (``jq 'del(.. | .time?)'``) can be compared byte for byte.
+The report is written during the run, so memory does not grow with the number of cases. A case is one line, for
+``diff`` and ``grep``. Everything that differs between two runs of the same command is under keys named ``time``,
+so two reports without these (``jq 'del(.. | .time?)'``) can be compared byte by byte.
 
 JSON has no NaN, no infinity and, for many readers, no integer past 2**53 (RFC 8259, 6). They are written as
 strings: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, and decimal digits for large integers and every seed.
@@ -34,7 +34,7 @@ from kcheck.report import ReportSettings
 
 VERSION = 2
 RECORDED_INPUTS = 20
-"""Cases of a spec in one shard whose inputs are in its report."""
+"""The maximum number of failing cases per spec and shard whose inputs are in the report."""
 
 _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
 
@@ -45,19 +45,19 @@ class JsonReporter:
     def __init__(self, stream: TextIO, settings: ReportSettings) -> None:
         self._stream = stream
         self._settings = settings
-        self._inputs = ""  # of the next case, recorded
-        self._captured = 0  # inputs of the open spec that were recorded
-        self._begun = False  # the document's head is written
+        self._inputs = ""  # the recorded inputs of the next case
+        self._captured = 0  # how many cases of the open spec have recorded inputs
+        self._begun = False  # whether the head of the document is written
         self._specs = 0
         self._open: SpecStarted | None = None
-        self._cases = 0  # of the open spec
+        self._cases = 0  # cases of the open spec that are written
         self._spec_counts = dict.fromkeys(Status, 0)
         self._totals = {"specs": 0, "refused": 0, "passed": 0, "failed": 0, "errors": 0, "skipped": 0}
         self._run: RunStarted | None = None
         self._finished: RunFinished | None = None
 
     def handle(self, event: Event) -> None:
-        """Takes the next event and writes what is known with it."""
+        """Takes the next event, and writes the parts of the report that it completes."""
         match event:
             case RunStarted():
                 self._run = event
@@ -194,13 +194,13 @@ class JsonReporter:
         self._stream.flush()
 
     def _capture(self, event: Captured) -> None:
-        """Records the inputs of the first cases of a spec that fail: the HTML report shows them."""
+        """Records the inputs of the first failing cases of a spec, for the HTML report of `kcheck merge`."""
         if self._captured < RECORDED_INPUTS:
             self._inputs = self._record(event).get("record", "")
             self._captured += bool(self._inputs)
 
     def _record(self, event: Event, key: str = "record") -> dict[str, str]:
-        """What `kcheck merge` reads, in the report of a shard."""
+        """An event as `kcheck merge` reads it, in the report of a shard; otherwise nothing."""
         make = self._settings.record
         if make is None or self._run is None or self._run.shard is None:
             return {}
@@ -226,7 +226,7 @@ def case_document(event: CaseFinished) -> dict[str, Any]:
 
 
 def planned_document(case: Case) -> dict[str, Any]:
-    """What is known of a case before it runs, as in the schema's ``case``."""
+    """The parts of the schema's ``case`` that are known before the case runs."""
     return {
         "id": case.id,
         "label": case.label,

@@ -41,7 +41,7 @@ class _OpenSuite:
 
 
 class JunitReporter:
-    """Writes the JUnit report at the end, as a suite begins with its counts.
+    """Writes the JUnit report at the end, because a suite begins with its counts.
 
     Args:
         source: reads the source line of a place that a finding names.
@@ -69,7 +69,7 @@ class JunitReporter:
             case SpecFinished():
                 self._finish(event)
             case RunFinished():
-                pass  # every suite has its own time
+                pass  # the time of the whole run is not needed: each suite has its time
 
     def close(self) -> None:
         """Writes the document; a spec that did not end has the cases seen so far."""
@@ -170,7 +170,7 @@ class JunitReporter:
         self._names.clear()
 
     def _unique(self, name: str) -> str:
-        """A unique name: readers merge equal names, and an example may equal a drawn case."""
+        """A unique name: JUnit readers merge equal names, and an example may be equal to a drawn case."""
         candidate, number = name, 2
         while candidate in self._names:
             candidate, number = f"{name} #{number}", number + 1
@@ -207,5 +207,5 @@ def _timestamp(moment: datetime) -> str:
 
 
 def _seconds(duration: float) -> float:
-    """Rounded to 0.1 ms: smaller numbers would have an exponent, which xs:decimal does not allow."""
+    """The duration, rounded to 0.1 ms: smaller numbers would have an exponent, which xs:decimal does not allow."""
     return round(duration, 4)

@@ -1,4 +1,4 @@
-"""Text in terminal cells, of which a CJK character takes two: wrapping, shortening, columns."""
+"""Wrap, shorten and align text by its width in terminal cells. A CJK character has two cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcheck.report.detail import DetailRow
 
 _LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets its own line
 _NARROW = 60  # columns; below, text starts right after its label and continues under it
-_CELL = 16  # cells; with less room, the last column of a table goes below its row
+_CELL = 16  # cells; with less room, the last column of a table is below its row
 _ASCII = str.maketrans(
     {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 )
@@ -23,7 +23,7 @@ def pad(text: str, width: int) -> str:
 
 
 def cut_end(text: str, width: int) -> str:
-    """``text`` in at most ``width`` cells, its end cut."""
+    """``text`` in at most ``width`` cells, truncated at the end."""
     if cell_len(text) <= width:
         return text
     while text and cell_len(text) > width - 1:
@@ -47,7 +47,7 @@ def cut_folders(path: str, width: int) -> str:
 
 
 def wrap(items: Iterable[str], gap: str, width: int, first: int | None = None) -> Iterator[str]:
-    """Lines of at most ``width`` cells, broken between items; an item that is wider is broken where it must be.
+    """Lines of at most ``width`` cells, broken between items. A wider item is broken at ``width``.
 
     Args:
         first: cells of the first line, if it is shorter.
@@ -110,7 +110,7 @@ _ARGUMENT = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
 
 
 def _continued(command: str, width: int, first: int) -> Iterator[str]:
-    """A command line over several lines, each but the last ending in a backslash. No argument is broken."""
+    """A command split into lines, each except the last ending in a backslash. Arguments are not broken."""
     arguments: list[str] = []
     for argument in _ARGUMENT.findall(command):
         if arguments and re.fullmatch("-[^ ]+", arguments[-1]) and not argument.startswith("-"):
@@ -131,14 +131,14 @@ def _continued(command: str, width: int, first: int) -> Iterator[str]:
 def table(
     rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = (), *, wrapped: bool = False
 ) -> Iterator[str]:
-    """Rows in columns, two cells between them; the last column is cut at ``width``.
+    """Rows in columns, separated by two cells. The last column is truncated at ``width``.
 
-    Not Rich's Table: where there is not enough room, that shortens every column, also ids and seeds that have to
-    be copied; and it pads each line with spaces.
+    Rich's Table is not used because, if there is not enough room, it shortens every column, even ids and seeds
+    that users copy, and because it pads each line with spaces.
 
     Args:
         right: the columns aligned to the right.
-        wrapped: wrap the last column instead, below its row if there is no room beside.
+        wrapped: wrap the last column instead of truncating it, below the row if there is no room beside it.
     """
     widths = _widths(rows)
     for row in rows:
@@ -163,13 +163,13 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def table_width(rows: Sequence[Sequence[str]]) -> int:
-    """The columns of a terminal that a :func:`table` takes if nothing is cut or wrapped."""
+    """The number of cells that a :func:`table` needs if nothing is truncated or wrapped."""
     widths = _widths(rows)
     return sum(widths) + 2 * (len(widths) - 1)
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """``text`` as a stream of this encoding can write it: drawing characters become ASCII, others are escaped."""
+    """``text`` in characters of this encoding: drawing characters become ASCII, others are escaped."""
     if encoding is None:
         return text
     try:

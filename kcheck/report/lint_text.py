@@ -1,4 +1,4 @@
-"""``kcheck lint`` for people: a table for each spec, then errors, then advice on slow code."""
+"""The text output of ``kcheck lint``: a table for each spec, then errors, then advice on slow code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lint_lines(
 
 
 def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
-    """The advice on all specializations: each rule and line once, from the one with the highest count."""
+    """The advice for all specializations: for each rule and line, the one with the highest count."""
     worst: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for metric in metrics:
         for finding in metric.advice:
@@ -89,12 +89,12 @@ def _table(metrics: Sequence[Metrics], width: int) -> Iterator[str]:
     sass = [row[_SASS] for row in rows]
     rows = [(*row[:_SASS], *row[_SASS + 1 :]) for row in rows]
     whole = 4 + sum(2 + max(cell_len(row[n]) for row in rows) for n in range(len(rows[0])))
-    # Its numbers are below the table too, so it gives way to the column of types.
+    # The SASS column is shown only if there is room: its numbers are also below the table.
     if any(metric.sass is not None for metric in metrics) and whole + max(map(len, sass)) <= width:
         rows = [(*row[:_SASS], cell, *row[_SASS:]) for row, cell in zip(rows, sass, strict=True)]
     sizes = [max(cell_len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
     room = width - 4 - sum(sizes) - 2 * len(sizes)
-    if room < -2:  # one row after another
+    if room < -2:  # too narrow for a table
         for row in rows[1:]:
             pairs = [f"{name} {cell}" for name, cell in zip(rows[0][1:], row[1:], strict=True) if cell]
             for number, line in enumerate(layout.wrap([row[0], *pairs], "  ", width - 6)):

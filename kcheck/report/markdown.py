@@ -1,6 +1,6 @@
 """The report as Markdown, for a comment on a pull request: what failed, what got worse, how to replay it.
 
-What comes from specs and kernels is escaped: it cannot start a heading, a link or HTML, and notifies no user.
+Text from specs and kernels is escaped: it cannot start a heading, a link or HTML, or notify a user.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kcheck.report.problems import Problem, problems
 from kcheck.report.totals import Totals, spec_counts
 
 MOST = 65_000
-"""Characters; GitHub takes 65,536 in a comment."""
+"""The maximum size of a comment, in characters. GitHub accepts 65,536."""
 MARKER = "<!-- kcheck -->"
-"""The first line, by which a later run finds its comment to update it."""
+"""The first line of a comment, by which a later run finds the comment to update."""
 _WORDS = {"error": "error", "warn": "warning"}
 
 
@@ -34,8 +34,8 @@ def page(run: Collected, *, most: int = MOST, changes: Sequence[Change] = (), so
     """The page.
 
     Args:
-        most: characters; what does not fit is counted.
-        changes: against a baseline; the ones that are worse are list_row.
+        most: maximum size in characters; problems that do not fit are only counted.
+        changes: the changes since a baseline, of which the regressions are listed.
         source: reads the source line of a place that a finding names.
     """
     head = [MARKER, *_head(run)]
@@ -58,7 +58,8 @@ def page(run: Collected, *, most: int = MOST, changes: Sequence[Change] = (), so
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown that shows this text. A zero-width space after ``@`` keeps it from notifying a user."""
+    """Text with Markdown's special characters escaped.
+    A zero-width space after ``@`` prevents notifying a user."""
     text = plain.line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text).replace("@", "@\u200b")
 
@@ -112,7 +113,7 @@ def _worse(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _problem(problem: Problem) -> Iterator[str]:
-    """A problem: one line, and its details folded."""
+    """A problem: one line, and its details in a collapsed section."""
     op = f" in {code(problem.op)}" if problem.op else ""
     where = f"{problem.place.file}:{problem.place.line}"
     head = f"**{escaped(problem.rule)}** {_WORDS[problem.severity]}{op} at {code(where)}"

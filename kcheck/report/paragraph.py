@@ -1,4 +1,5 @@
-"""One cause of failure in one paragraph: what, where, in which cases, and the smallest of them."""
+"""One cause of failure in one paragraph: its findings and places, the cases that fail,
+and the smallest of them."""
 
 from __future__ import annotations
 
@@ -21,20 +22,21 @@ from kcheck.report.detail import (
 from kcheck.report.when import seen_when
 
 LINES, COLUMNS = 15, 80
-"""The most lines of a paragraph, in a terminal of this many columns."""
+"""The maximum number of lines of a paragraph in a terminal with this many columns."""
 _INDENT = 2
 _PARAM = 12  # characters; a longer float is rounded
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How much a paragraph says beyond what, where and how to run it again.
+    """The optional parts of a paragraph, in addition to the finding, its place and the replay line.
 
     Attributes:
-        seed: the seed of the smallest case if the replay line does not have it.
-        also: how many of the things that follow from the cause.
-        recipe: layouts and values of the smallest case.
-        threads: kernel, blocks and threads.
+        seed: show the seed of the smallest case if the replay line does not contain it.
+        calls: how much to show of a chain of inlined calls.
+        also: the maximum number of other symptoms of the cause.
+        recipe: show the layouts and values of the smallest case.
+        threads: show the kernel, blocks and threads.
     """
 
     seed: bool = True
@@ -54,13 +56,13 @@ _FORMS = (
     _Form(seed=False, calls="outermost", also=0, recipe=False),
     _Form(seed=False, calls="outermost", also=0, recipe=False, threads=False),
 )
-"""Each shorter than the one before it."""
+"""The forms of a paragraph, the longest first."""
 
 
 def cause_rows(
     cause: Cause, run: Sequence[CaseFinished], source: ReadLine = read_line, *, width: int = COLUMNS
 ) -> list[DetailRow]:
-    """The paragraph: the first form of it that has at most LINES lines, else the shortest.
+    """The paragraph in the longest form that has at most LINES lines, otherwise in the shortest form.
 
     Args:
         run: every case of the spec that was run.
@@ -77,7 +79,8 @@ def cause_rows(
 
 
 def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> Iterator[DetailRow]:
-    """A warning, and in how many of the spec's cases it was seen; a finding about the whole spec has none."""
+    """A warning, and the number of the spec's cases that show it.
+    A finding about the whole spec has no such number."""
     yield from finding_rows(warning.finding, source)
     if warning.cases:
         yield sentence("cases", f"{len(warning.cases):,} of {cases:,}")
@@ -107,7 +110,7 @@ def _rows(cause: Cause, cases: str, source: ReadLine, form: _Form) -> Iterator[D
 
 
 def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
-    """``11 of 12: every T, K > 1``; the condition is left out if none separates the cases."""
+    """``11 of 12: every T, K > 1``; without a condition if none separates the failing cases from the others."""
     seen = run
     if cause.rule in SANITIZERS and all(cause.rule in event.verdict.checked for event in cause.cases):
         seen = [event for event in run if cause.rule in event.verdict.checked]
@@ -129,7 +132,7 @@ def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
 
 
 def also_texts(cause: Cause) -> Iterator[str]:
-    """What follows from the cause, in how many of its cases, and where else it shows."""
+    """The other symptoms of the cause, each with the number of cases."""
     every = len(cause.cases) + len(cause.unseen)
     for number, (what, cases) in enumerate(cause.also):
         if every == 1:
@@ -161,7 +164,7 @@ def case_words(case: Case, *, seed: bool = True, recipe: bool = True) -> Iterato
 
 
 def _short(value: object) -> object:
-    """A param in at most nine digits: the seed has all of them."""
+    """A param with at most nine digits. The seed reproduces all of them."""
     return f"{value:.9g}" if isinstance(value, float) and len(str(value)) > _PARAM else value
 
 
@@ -173,7 +176,7 @@ def _pairs(label: str, pairs: Mapping[str, object]) -> list[str]:
 
 
 def _shortened(pairs: Mapping[str, str]) -> dict[str, str]:
-    """``all contiguous``, or the odd ones and ``others contiguous``."""
+    """``all contiguous``, or the arrays that differ and ``others contiguous``."""
     plainest = max({*pairs.values()}, key=lambda value: (list(pairs.values()).count(value), value), default="")
     if list(pairs.values()).count(plainest) < 2:
         return dict(pairs)

@@ -71,7 +71,7 @@ def pdf(statement: Mapping[str, Any], *, key_id: str, envelope: str) -> bytes:
 
 
 def _said(value: object) -> str:
-    """Text as the standard fonts can show it; other characters as escapes. No markup."""
+    """Text without markup, in the characters of the standard fonts; other characters are escaped."""
     line = plain.line(str(value))
     return escape(line.encode("cp1252", "backslashreplace").decode("cp1252"))
 
@@ -111,7 +111,7 @@ def _facts(run: Mapping[str, Any], key_id: str) -> Table:
 
 
 def _ops(ops: Sequence[Mapping[str, Any]]) -> list[Flowable]:
-    """A block for each op: its verdict, and what it was checked with."""
+    """A block for each op: its verdict, its cases and its checks."""
     return [part for op in ops for part in (_op(op), Spacer(0, 4))]
 
 

@@ -23,6 +23,6 @@ _NOT_XML = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 def line(text: str) -> str:
     """``text`` as one line without escape sequences and controls.
 
-    A run of line breaks and tabs becomes one space, a lone surrogate U+FFFD.
+    A run of line breaks and tabs becomes one space; a lone surrogate becomes U+FFFD.
     """
     return _NOT_XML.sub("\ufffd", _CONTROLS.sub("", _SPACES.sub(" ", _SEQUENCES.sub("", text))))

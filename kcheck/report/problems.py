@@ -1,7 +1,7 @@
 """The problems of a run: one for each bug, for formats that list places (SARIF, annotations, code quality).
 
-Failing cases are grouped by cause (``causes.py``), so a bug that fails a hundred cases is one problem. Warnings
-and errors of specs that were not run are problems too.
+Failing cases are grouped by cause (``causes.py``), so a bug that makes a hundred cases fail is one problem.
+Warnings and errors of specs that were not run are problems too.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Problem:
         spec: path of the spec.
         place: the kernel's own line if a finding has one, otherwise the line of the spec that names the kernel.
         other: the line of the second thread of a race.
-        finding: what was found; None for an output that differs.
-        cases: in how many cases, and when: ``9 of 12: every T, K > 0``; empty for a spec as a whole.
-        also: what else these cases show.
-        smallest: the simplest of them, in words.
-        replay: the command that runs only that case.
-        simplest: that case.
+        finding: None for an output that differs.
+        cases: how many cases show it, and the condition: ``9 of 12: every T, K > 0``; empty for a whole spec.
+        also: other symptoms of these cases.
+        smallest: the simplest of these cases, in words.
+        replay: the command that runs only the simplest case.
+        simplest: the simplest case.
         details: the paragraph of the text report, without the replay line.
-        fingerprint: the same for the same bug in other runs, also after lines have moved.
+        fingerprint: the same for the same bug in other runs, even after its lines have moved.
     """
 
     op: str
@@ -62,7 +62,7 @@ class Problem:
 
 
 def problems(run: Collected, source: ReadLine) -> list[Problem]:
-    """The problems of a run: of each spec the errors, then the warnings.
+    """The problems of a run: for each spec, the errors, then the warnings.
 
     Args:
         source: reads the line of a file that a finding points to.
@@ -90,7 +90,7 @@ def spec_problems(opened: OpenSpec, finished: SpecFinished, source: ReadLine) ->
 
 
 def read_nothing(place: Span) -> str:
-    """For reports without source lines: no file is read."""
+    """A source reader for reports without source lines: returns an empty string and reads no file."""
     return ""
 
 
@@ -173,7 +173,8 @@ def _fingerprinted(found: list[Problem], source: ReadLine) -> Iterator[Problem]:
 
 
 def _identity(problem: Problem, source: ReadLine) -> Iterator[str]:
-    """What stays the same in another run: text of lines instead of their numbers, no indices and no threads."""
+    """The parts of a problem that are the same in every run: the text of lines, but no numbers,
+    indices or threads."""
     finding = problem.finding
     if finding is None:
         simplest = problem.simplest

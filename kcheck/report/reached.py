@@ -1,4 +1,5 @@
-"""Which lines and branches of kernels were reached: in text, as lcov's tracefile, and of several runs together."""
+"""The lines and branches of kernels that were reached: as text, as lcov's tracefile,
+and combined from several runs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def reached_rows(found: CodeCoverage, cases: int) -> Iterator[DetailRow]:
     """The coverage of a spec's kernel.
 
     Args:
-        cases: how many cases ran, with those that did not count.
+        cases: how many cases ran, including those that did not count lines.
     """
     for file in found.files:
         yield DetailRow("coverage", (f"{plain.line(file.path)}:", share(file)), " ")
@@ -47,8 +48,8 @@ def reached_rows(found: CodeCoverage, cases: int) -> Iterator[DetailRow]:
 
 
 def combined(found: Sequence[CodeCoverage]) -> CodeCoverage:
-    """The coverage of several runs, or of several specs, together. Of a branch that compilers may have turned
-    around in one of them, the run counts in which it went most ways."""
+    """The combined coverage of several runs or specs. For a branch whose condition a compiler may have inverted in
+    one of them, the counts are from the run that took the most directions."""
     lines: dict[str, Counter[int]] = {}
     branches: dict[str, dict[int, tuple[int, ...]]] = {}
     for file in (file for coverage in found for file in coverage.files):
@@ -66,7 +67,7 @@ def combined(found: Sequence[CodeCoverage]) -> CodeCoverage:
 
 
 def lcov(found: CodeCoverage, root: str) -> str:
-    """A tracefile for ``genhtml`` and for what else reads lcov's format. Counts are cases, not executions."""
+    """A tracefile for ``genhtml`` and other tools that read lcov's format. Counts are cases, not executions."""
     records: list[str] = []
     for file in found.files:
         ways = [(line, way, cases) for line, counts in file.branches for way, cases in enumerate(counts)]
@@ -86,8 +87,12 @@ def lcov(found: CodeCoverage, root: str) -> str:
 
 
 def is_as_run(root: str, path: str, digests: Mapping[str, str]) -> bool:
-    """Whether a file is what it was when its coverage was counted. ``digests``: SHA-256 by path from the root; a
-    file that is not among them is taken to be."""
+    """Whether a file is the same as when its coverage was measured.
+
+    Args:
+        digests: SHA-256 of the files at that time, by path relative to the root. Files that are not in it count as
+            unchanged.
+    """
     known = digests.get(path.replace(os.sep, "/"))
     if known is None:
         return True

@@ -1,4 +1,4 @@
-"""What each rule of a finding means, for formats that explain rules: SARIF, HTML."""
+"""A title and an explanation of each rule, for formats that explain rules: SARIF, HTML."""
 
 from __future__ import annotations
 
@@ -170,5 +170,5 @@ RULES: Mapping[str, Rule] = {
 
 
 def rule(name: str) -> Rule:
-    """The rule of this id; a rule that the table does not have is named after its id."""
+    """The rule with this id; an unknown rule has its id as the title."""
     return RULES.get(name) or Rule(name, f"A finding of `{name}`.")

@@ -20,9 +20,10 @@ from kcheck.report.problems import Problem, problems, shown_path
 from kcheck.report.rules import rule
 
 MOST_RESULTS = 5_000
-"""Results that GitHub stores of one run."""
+"""The maximum number of results that GitHub stores for a run."""
 MOST_BYTES = 10_000_000
-"""GitHub takes 10 MB after gzip; kept before it, so that no compressor matters."""
+"""The maximum size of the file. GitHub accepts 10 MB after gzip;
+limiting the size before gzip is simpler and safe."""
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "SRCROOT"
 _LEVELS = {"error": "error", "warn": "warning"}
@@ -137,7 +138,7 @@ def _sentence(text: str) -> str:
 
 
 def _steps(problem: Problem) -> Iterator[tuple[Span, str]]:
-    """The lines of a race, one thread after the other; of an inlined function, who called it."""
+    """The lines of both threads of a race; for an inlined function, the callers."""
     finding = problem.finding
     if finding is None or problem.place != finding.place:
         return

@@ -20,7 +20,7 @@ PREDICATE = "urn:kcheck:report:v1"
 
 
 def statement(run: Collected, reports: Mapping[str, str]) -> dict[str, Any]:
-    """What a run has shown. Everything in it was recorded by that run, except the digests of the reports.
+    """The statement about a run. The run recorded everything in it, except the digests of the reports.
 
     Args:
         reports: SHA-256 of report files, by name.
@@ -91,8 +91,8 @@ def signed(document: Mapping[str, Any], sign: Callable[[bytes], bytes], key_id: 
     """The envelope of a statement.
 
     Args:
-        sign: makes the signature of bytes.
-        key_id: a hint at the key; not authenticated.
+        sign: returns the signature of bytes.
+        key_id: a hint to the key; not authenticated.
     """
     payload = json.dumps(document, indent=1, sort_keys=True).encode()
     signature = sign(encoding(PAYLOAD_TYPE, payload))
@@ -104,6 +104,6 @@ def signed(document: Mapping[str, Any], sign: Callable[[bytes], bytes], key_id: 
 
 
 def encoding(kind: str, payload: bytes) -> bytes:
-    """What is signed: DSSE's pre-authentication encoding of the type and the payload."""
+    """The bytes to sign: DSSE's pre-authentication encoding of the type and the payload."""
     name = kind.encode()
     return b"DSSEv1 %d %s %d %s" % (len(name), name, len(payload), payload)

@@ -16,8 +16,8 @@ from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, list_row, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
-_NAMED = 5  # specs that were not run and are named; of more, the rest is counted
-_OPS_NAMED = 2  # ops that a note is about and that are named; more are only counted
+_NAMED = 5  # how many of the specs that were not run are named; the others are counted
+_OPS_NAMED = 2  # the maximum number of ops that a note names; if there are more, they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Totals:
     Attributes:
         lines: the specs, in the order of the run.
         not_run: paths of specs of which no case was run.
-        verbose: also notes that say something only about a spec that fails.
+        verbose: include notes that are useful only if a spec fails.
     """
 
     run: RunStarted | None = None
@@ -60,8 +60,8 @@ class Totals:
         """Counts a spec that has ended; returns its line.
 
         Args:
-            wrong, warned: its own findings by severity, and warnings of its cases.
-            notes: of its cases.
+            wrong, warned: as from :func:`spec_counts`.
+            notes: the notes of its cases.
         """
         mark: Mark = "FAIL" if event.failed or wrong else "ERROR" if event.errors else "ok"
         if mark == "ok":
@@ -143,7 +143,8 @@ class Totals:
             yield wording.seconds(self.finished.seconds)
 
     def _tally(self) -> str:
-        """``3 cases + 20 open failures: 22 passed, 1 failed``: failures run beyond the cases asked for."""
+        """``3 cases + 20 open failures: 22 passed, 1 failed``.
+        Open failures run in addition to the planned cases."""
         counts = {
             "passed": sum(event.passed for event in self._specs),
             "failed": sum(event.failed for event in self._specs),
@@ -161,7 +162,7 @@ class Totals:
 
     @property
     def _not_begun(self) -> int:
-        """Specs that were not reached; without the end of the run, those that no event was seen of."""
+        """The number of specs that the run did not reach. If the run was interrupted, those without any event."""
         if self.finished is not None:
             return len(self.finished.not_begun)
         return max(0, self.run.specs - len(self.lines)) if self.run is not None else 0

@@ -18,13 +18,14 @@ from kcheck.model import Case, Distribution
 _MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 _RELATION = 2.2  # cost of a condition on two sizes
 _BITS, _PAIR_BITS, _BITS_PER_COST = 7.0, 10.0, 1.5
-"""How improbable it must be that a condition fits by chance. There are more of the complicated ones."""
+"""The required improbability, in bits, that a condition fits by chance.
+Costlier conditions need more, because there are more of them."""
 _LEAD = 0.8  # how much cheaper a condition must be than every one on other coordinates
 
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """A condition on one or two coordinates, and the passing cases that meet it as bits."""
+    """A condition on one or two coordinates. ``passing`` has a bit for each passing case that satisfies it."""
 
     text: str
     cost: float
@@ -63,10 +64,11 @@ def _condition(failing: Sequence[Case], passing: Sequence[Case]) -> str:
 
 
 def _best(fitting: Sequence[_Atom], bits: float) -> str:
-    """The cheapest that is unlikely to match by chance, unless one on other coordinates is about as simple.
+    """The cheapest condition that is unlikely to fit by chance; empty if one on other coordinates is about as
+    simple.
 
     Args:
-        bits: -log2 of the probability that a condition fits by chance.
+        bits: -log2 of the probability that a random condition fits.
     """
     believed = [atom for atom in fitting if bits >= _needed(atom)]
     if not believed:
@@ -83,7 +85,7 @@ def _needed(atom: _Atom) -> float:
 
 
 def _strongest(atoms: Sequence[_Atom], passing: int) -> list[_Atom]:
-    """Conditions that rule out some passing cases; of several that rule out the same, the cheapest."""
+    """Conditions that exclude some passing cases; if several exclude the same ones, the cheapest."""
     kept: dict[tuple[frozenset[str], int], _Atom] = {}
     for atom in atoms:
         if atom.cost < 2 and passing - atom.passing.bit_count() >= 2:
@@ -92,14 +94,14 @@ def _strongest(atoms: Sequence[_Atom], passing: int) -> list[_Atom]:
 
 
 def _atoms(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Atom]:
-    """Every condition considered that each failing case meets."""
+    """All candidate conditions that every failing case satisfies."""
     for text, cost, about, holds in _offered(failing, passing):
         if all(map(holds, failing)):
             yield _Atom(text, cost, frozenset(about), _bits(map(holds, passing)))
 
 
 def _bits(answers: Iterable[bool]) -> int:
-    """One bit for each answer, made at once: adding bit after bit copies all of them each time."""
+    """One bit for each answer. Built at once, because setting bits one by one copies the number each time."""
     return int("".join("1" if answer else "0" for answer in answers) or "0", 2)
 
 
@@ -138,7 +140,7 @@ def _of_sizes(one: str, other: str) -> Iterator[_Offer]:
 
 
 def _of_choice(kind: str, name: str, sign: str, first: Case) -> Iterator[_Offer]:
-    """``T = float16``: the only choice that every failing case can have is that of the first."""
+    """``T = float16``: the choice of the first failing case, because only that one can fit all of them."""
     choice = _chosen(first, kind, name)
     yield f"{name}{sign}{choice}", 1.3, (name,), lambda case: _chosen(case, kind, name) == choice
 

@@ -43,12 +43,12 @@ def measure(number: float) -> str:
 
 
 def ulps(number: float) -> str:
-    """Units in the last place; a whole number as long as it is readable."""
+    """Units in the last place: an integer from 100 to 1e9, otherwise three significant digits."""
     return f"{number:,.0f}" if 100 <= number < 1e9 else measure(number)
 
 
 def share(part: int, whole: int) -> str:
-    """``65 of 650 elements (10%)``. A nonzero share is never shown as 0%, nor a part as 100%."""
+    """``65 of 650 elements (10%)``. A nonzero share is never shown as 0%, and an incomplete one never as 100%."""
     noun = "element" if whole == 1 else "elements"
     if not whole:
         return f"{part} of {whole} {noun}"
@@ -63,7 +63,7 @@ def share(part: int, whole: int) -> str:
 
 
 def element(array: str, index: tuple[int, ...] | None) -> str:
-    """``y[0, 64]``; only the name without an index, or for a 0-d array."""
+    """``y[0, 64]``; only the name if there is no index, or for a 0-d array."""
     return f"{array}[{', '.join(str(i) for i in index)}]" if index else array
 
 
@@ -83,7 +83,8 @@ def seconds(duration: float) -> str:
 
 
 def drawn(distribution: Distribution) -> str:
-    """How the values of an input were drawn; ``stored`` if the case has them, as after ``kcheck minimize``."""
+    """The distribution of an input's values;
+    ``stored`` if the case contains them, as after ``kcheck minimize``."""
     return "stored" if distribution.name == "held" else str(distribution)
 
 

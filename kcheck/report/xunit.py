@@ -1,7 +1,7 @@
 """The JUnit report for Jenkins' xUnit plugin, which refuses a file that its schema does not allow.
 
-Source: ``junit-10.xsd`` of the plugin. It has no file and line of a test case, which GitLab and others read. They
-are also in the text of a failure.
+Source: ``junit-10.xsd`` of the plugin. It does not allow the file and line of a test case, which GitLab and others
+read. They are also in the text of a failure.
 """
 
 from __future__ import annotations

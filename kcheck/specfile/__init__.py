@@ -1,6 +1,6 @@
-"""Op specs: YAML files read, checked and found; the user's functions loaded.
+"""Find, read and check op specs, and load the user's functions.
 
-``load_spec`` imports nothing of the user's; ``load_function`` is the one place that does.
+``load_spec`` does not import user code; only ``load_file`` and ``load_function`` do.
 """
 
 from kcheck.specfile.build import duplicate_ops, load_spec

@@ -37,7 +37,7 @@ def declare_names(reader: Reader) -> dict[str, list[YamlEntry]]:
     """Enter every name of dims, params, inputs and outputs into the namespace before any is used.
 
     Returns:
-        By section, the entries whose names are good.
+        The entries of each section whose names are valid.
     """
     kinds: tuple[tuple[str, Kind], ...] = (
         ("dims", "dim"),
@@ -56,7 +56,7 @@ def declare_names(reader: Reader) -> dict[str, list[YamlEntry]]:
 
 
 def read_dims(reader: Reader, entries: list[YamlEntry]) -> dict[str, Dim]:
-    """The dims that are declared well. Cycles among derived ones are faults, and their dims left out."""
+    """The dims whose declarations are valid. A cycle of derived dims is a fault, and excludes its dims."""
     dims: dict[str, Dim] = {}
     for entry in entries:
         domain = _domain(reader, entry)
@@ -68,7 +68,7 @@ def read_dims(reader: Reader, entries: list[YamlEntry]) -> dict[str, Dim]:
 
 
 def _cyclic(reader: Reader, expressions: dict[str, Expression], noun: str) -> list[str]:
-    """The names that form a cycle; each cycle is reported once."""
+    """The names that are part of a cycle. Reports each cycle once."""
     lost: list[str] = []
     while True:
         try:
@@ -131,7 +131,7 @@ def _range(reader: Reader, node: YamlNode, tiles: tuple[int, ...]) -> Range | No
 
 
 def read_variables(reader: Reader) -> None:
-    """The type variables, into ``reader.variables``."""
+    """Read the type variables into ``reader.variables``."""
     node = reader.get(reader.top, "dtypes")
     if node is None:
         reader.variables["T"] = TypeVariable("T", ("float32",), reader.top.span)
@@ -157,8 +157,9 @@ def used_variables(
     sections: Iterable[Mapping[str, Input | Param | Output]],
     examples: Iterable[Example],
 ) -> dict[str, TypeVariable]:
-    """The type variables. A spec without ``dtypes`` has T only if something uses it: a case of integers has no
-    ``T=float32``. The text of a kernel that is not Numba's may name T."""
+    """The type variables. A spec without ``dtypes`` has T only if an array or argument uses it, so that a case
+    without floats does not show ``T=float32``. Kernels of other kinds than Numba keep it, because their text may
+    name T."""
     known = {name: variable for name, variable in reader.variables.items() if variable is not None}
     is_given = reader.get(reader.top, "dtypes") is not None
     if is_given or launch is None or kernel is None or kernel[0].kind != "numba":
@@ -192,14 +193,15 @@ def _shape(reader: Reader, node: YamlNode | None) -> tuple[Expression, ...] | No
 
 
 def _parts(node: YamlNode) -> tuple[YamlNode | None, YamlMap | None]:
-    """The shape of an array, and the mapping that has the rest, if it is not written short."""
+    """The shape of an array, and the mapping with its other keys;
+    None for the short form, which is only a shape."""
     if isinstance(node, YamlMap):
         return (node.entries["shape"].value if "shape" in node.entries else None), node
     return node, None
 
 
 def ndim_of(entry: YamlEntry) -> int | None:
-    """How many axes an array has, where its shape is a list at all."""
+    """The number of axes of an array; None if its shape is not a list."""
     shape, _ = _parts(entry.value)
     return len(shape.items) if isinstance(shape, YamlList) else None
 
@@ -217,7 +219,11 @@ def _array_dtype(reader: Reader, entry: YamlEntry, rest: YamlMap | None, noun: s
 
 
 def check_layout(reader: Reader, span: Span, layout: str, name: str, ndim: int | None, written: str) -> bool:
-    """Whether an array may have a layout. ``written`` says why it is written to, if it is."""
+    """Whether an array may have a layout; reports a fault if not.
+
+    Args:
+        written: why the kernel writes to the array; empty if it does not.
+    """
     if layout == "broadcast" and written:
         what = f"{name!r} cannot be broadcast: {written}, and its elements would share memory"
         reader.fault(span, what, "use broadcast only for inputs that the kernel does not write")
@@ -246,10 +252,10 @@ def _layouts(
 
 
 def read_inputs(reader: Reader, entries: list[YamlEntry], written: dict[str, str]) -> dict[str, Input]:
-    """The inputs that are declared well.
+    """The inputs whose declarations are valid.
 
     Args:
-        written: by input, why the kernel writes to it (it is aliased, or among ``mutates``).
+        written: for each input that the kernel writes to, the reason: it is aliased, or in ``mutates``.
     """
     inputs: dict[str, Input] = {}
     for position, entry in enumerate(entries):
@@ -267,7 +273,7 @@ def read_inputs(reader: Reader, entries: list[YamlEntry], written: dict[str, str
 
 
 def read_outputs(reader: Reader, entries: list[YamlEntry], inputs: dict[str, Input]) -> dict[str, Output]:
-    """The outputs that are declared well."""
+    """The outputs whose declarations are valid."""
     outputs: dict[str, Output] = {}
     aliased: dict[str, str] = {}
     for entry in entries:
@@ -308,7 +314,7 @@ def _aliased_layouts(
 def _check_alias(
     reader: Reader, entry: YamlEntry, shape: tuple[Expression, ...] | None, dtype: str | None, of: Input | None
 ) -> None:
-    """An aliased output is its input: the same shape and dtype."""
+    """Check that an aliased output has the shape and dtype of its input."""
     if of is None:
         return
     ours, theirs = ([size.text.replace(" ", "") for size in sizes] for sizes in (shape or (), of.shape))
@@ -326,7 +332,7 @@ def _check_alias(
 def read_params(
     reader: Reader, entries: list[YamlEntry], constants: Mapping[str, Param] | None = None
 ) -> dict[str, Param]:
-    """The params that are declared well, and ``constants``. Cycles among derived ones are faults."""
+    """The params whose declarations are valid, and ``constants``. A cycle of derived params is a fault."""
     params: dict[str, Param] = dict(constants or {})
     for entry in entries:
         node = entry.value
@@ -368,5 +374,5 @@ def param_value(reader: Reader, node: YamlNode, name: str, dtype: str | None) ->
 
 
 def mentions(expression: Expression) -> frozenset[str]:
-    """The names in an expression that has been read."""
+    """The names that a valid expression uses."""
     return names_of(parse(expression.text))

@@ -1,11 +1,11 @@
-"""An op spec from its file: every fault at once, or the spec.
+"""Build an op spec from its file, or report all of its faults at once.
 
 ::
 
-    bytes -> YAML tree -> with what it extends -> JSON Schema -> names -> declarations -> what is called
-    -> what must hold -> OpSpec
+    bytes -> YAML tree -> joined with the spec it extends -> JSON Schema -> names -> declarations
+    -> kernel, launch, reference -> tolerance, invariants, sanitizers, artifact -> OpSpec
 
-Each step looks at what the steps before it left whole, and skips the rest in silence.
+Each step examines the parts that earlier steps found valid, and skips the others without a message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
 def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSpec:
-    """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
+    """Read and check an op spec. User code is not imported: the Python files are only parsed.
 
     Keys that the spec omits come from the project's settings.
 
@@ -86,7 +86,7 @@ def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSp
         path: the spec, absolute or from the current folder: a YAML file, or ``file.py::op`` for one that
             ``@kcheck.op`` declares.
         profile: name of a profile of the project; empty: no profile.
-        text: of a YAML file that is open in an editor, instead of what is saved.
+        text: the unsaved text of a YAML file that is open in an editor; None: the text of the file.
 
     Raises:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
@@ -99,13 +99,13 @@ def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSp
 def given_spec(
     path: Path, root: Path, keys: Mapping[str, Any], line: int, *, places: Mapping[str, Span] | None = None
 ) -> OpSpec:
-    """A spec from Python values in the shape of a YAML file; functions may be the functions themselves.
+    """A spec from Python values in the structure of a YAML file. Functions may be given as objects.
 
     Args:
         path: the file of the caller, which is the spec's path in reports.
-        root: of the project, absolute.
-        line: of the call in that file: the place of every fault.
-        places: of the top-level keys, where they are known more exactly.
+        root: the project root, absolute.
+        line: the line of the call in that file, where faults are reported.
+        places: more exact places of top-level keys, if they are known.
 
     Raises:
         SpecError: with every fault.
@@ -118,7 +118,7 @@ def changed_spec(path: Path, profile: str, keys: Mapping[str, Any], place: Span)
     """A spec file with some of its top-level keys replaced by Python values, as ``extends`` replaces keys.
 
     Args:
-        place: of the values, for faults.
+        place: where faults in the new values are reported.
 
     Raises:
         SpecError, UserError: as :func:`load_spec`.
@@ -133,9 +133,9 @@ def spec_without_reference(text: str, path: Path, root: Path) -> OpSpec:
     """A spec from a text, for ``kcheck try``: its outputs are not compared with anything.
 
     Args:
-        text: as in a file; its ``reference`` is ignored.
-        path: what reports call the spec: the kernel's file.
-        root: of the project, absolute.
+        text: YAML, as in a spec file; its ``reference`` is ignored.
+        path: the path of the spec in reports, which is the kernel's file.
+        root: the project root, absolute.
 
     Raises:
         SpecError: with every fault; the places are those of the text.
@@ -172,12 +172,13 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def _presentable(faults: list[Fault]) -> list[Fault]:
-    """Each fault once, in the order of the files, on one line: a message may quote what an escape in YAML made."""
+    """Each fault once, in the order of the files, with spaces instead of control characters: a message may quote a
+    newline that an escape in the YAML text produced."""
     return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.fix)) for f in faults})
 
 
 def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
-    """The faults of specs that share their ``op`` with an earlier one of the same project."""
+    """A fault for each spec with the same ``op`` as an earlier spec of the same project."""
     first: dict[tuple[str, str], OpSpec] = {}
     faults: list[Fault] = []
     for spec in specs:
@@ -190,7 +191,7 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The fields of an OpSpec that say how outputs and launches are judged."""
+    """The fields of an OpSpec that define how outputs and launches are judged."""
 
     reference: FunctionRef
     tolerance: Tolerance
@@ -289,19 +290,19 @@ class _Build:
         )
 
     def _has_all(self, sections: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> bool:
-        """Whether every entry of these sections, and every type variable, was read."""
+        """Whether all entries of these sections, and all type variables, are valid."""
         is_whole = all(len(sections[name]) == count for name, count in counts.items())
         return is_whole and None not in self.reader.variables.values()
 
     def _profile_count(self, own: int | None) -> int | None:
-        """The number of cases that the profile sets and that the spec's own number replaces."""
+        """The number of cases in the profile, if the spec overrides it with a different one; otherwise None."""
         is_of_profile = self.settings.source_of("cases").startswith(PROFILE_SOURCE)
         return self.settings.cases if is_of_profile and own not in (None, self.settings.cases) else None
 
     def _constexprs(
         self, kernel: tuple[KernelRef, Parameters | None] | None
     ) -> tuple[dict[str, Param], TritonOptions | None]:
-        """The constants of a Triton kernel, as params, and how they are passed."""
+        """The constants of a Triton kernel as params, and the options with which it is compiled."""
         if kernel is None or kernel[0].kind != "triton" or self.reader.get(self.reader.top, "launch") is None:
             return {}, None
         if read_compile(self.reader, kernel) is None and self.reader.get(self.reader.top, "compile") is not None:
@@ -314,7 +315,7 @@ class _Build:
         return tuple(text for item in items if (text := self.reader.text(item)) is not None)
 
     def _aliases(self, outputs: Sequence[object]) -> dict[str, str]:
-        """By aliased output, the input that it is computed in."""
+        """The input that each aliased output overwrites."""
         aliases: dict[str, str] = {}
         for entry in self.reader.entries(self.reader.get(self.reader.top, "outputs")):
             alias = self.reader.text(self.reader.get(entry.value, "alias"))
@@ -342,9 +343,9 @@ class _Build:
     def _solver(
         self, dims: dict[str, Dim], constraints: list[Expression] | None, shapes: list[tuple[Expression, ...]]
     ) -> Solver | None:
-        """What solves the constraints, if they could be read.
+        """The solver of the constraints; None if a dim or constraint is invalid.
 
-        It is a fault if no sizes meet them, or if the first ones found do not make arrays.
+        It is a fault if no sizes satisfy them, or if an axis of a shape is invalid for the first sizes found.
         """
         if constraints is None or len(dims) != len(self.reader.named("dim")):
             return None
@@ -367,7 +368,7 @@ class _Build:
             self.reader.fault(axis.span, f"for {given}: {error.what}", "add a constraint that excludes such sizes")
 
     def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:
-        """The fault for sizes that cannot be: at the derived dim or the first constraint that leaves nothing."""
+        """Report why no sizes exist: at a derived dim, or at the first constraint that excludes all sizes."""
         for name, dim in dims.items():
             if isinstance(dim.domain, Expression):
                 only = {n: d for n, d in dims.items() if n == name or not isinstance(d.domain, Expression)}

@@ -84,7 +84,7 @@ def measurable(spec: OpSpec) -> OpSpec:
 
 
 def read_calibrations(root: Path) -> dict[str, Calibration]:
-    """Every op of a project's calibration file; empty if there is no file.
+    """The calibration of every op in a project's file; empty if there is no file.
 
     Raises:
         SpecError: the file is damaged; with every error in it.
@@ -113,7 +113,8 @@ class _CalibrationReader:
         self.faults.append(Fault(span, what, fix))
 
     def mapping(self, node: YamlNode, name: str, known: Iterable[str] = ()) -> dict[str, YamlNode]:
-        """The entries of a mapping; with ``known``, each of these keys and no other must be there."""
+        """The entries of a mapping. With ``known``, reports keys that are not in it,
+        and the first one that is missing."""
         if not isinstance(node, YamlMap):
             self.fault(node.span, f"{name} must be a mapping")
             return {}
@@ -206,7 +207,7 @@ def _lines(calibrations: Mapping[str, Calibration]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Quoted if it is not a plain word, such as a version that YAML would read as a number."""
+    """The text, quoted if YAML would not read it as a string, such as a version that looks like a number."""
     if text.replace("-", "").isalpha():
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

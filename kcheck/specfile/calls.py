@@ -38,7 +38,7 @@ _ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
 _SIZES: tuple[Kind, ...] = ("dim", "param", "constant")
 
 MAX_THREADS = 1024
-"""Threads of a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+"""Maximum threads per block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 
 
 def read_reference(reader: Reader) -> FunctionRef | None:
@@ -52,7 +52,8 @@ def read_launcher(reader: Reader) -> FunctionRef | None:
 
 
 def _read_called(reader: Reader, key: str, kinds: tuple[Kind, ...]) -> FunctionRef | None:
-    """The function that a key names; each parameter that it needs must be a name of one of these kinds."""
+    """The function that a key names. Each parameter without a default
+    must have the name of something of these kinds."""
     node = reader.get(reader.top, key)
     found = reader.function(node, key)
     if found is None or node is None:
@@ -71,7 +72,8 @@ def _check_signature(
     known: tuple[str, ...],
     by_position: bool = False,
 ) -> None:
-    """A fault for each parameter that cannot be passed. A reference may take some by position only, as np.tanh."""
+    """Report each parameter that cannot be passed.
+    A reference may have positional-only parameters, as np.tanh has."""
     signature = definition.signature if definition is not None else None
     if signature is None:
         return
@@ -261,7 +263,7 @@ def read_launch(
 
 
 def _triton_block(reader: Reader, node: YamlMap) -> tuple[Expression, ...] | None:
-    """The threads of a program, which Triton's ``num_warps`` sets."""
+    """The block of a Triton program. Its threads are set by ``num_warps``, so a spec may not set ``block``."""
     for key in ("block", "shared"):
         if key in node.entries:
             what = f"Triton sets {key!r} of its kernels"
@@ -342,7 +344,8 @@ def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype
 def _check_textures(
     reader: Reader, args: list[Argument | None], kernel: tuple[KernelRef, Parameters | None] | None
 ) -> None:
-    """Only kernels whose parameters are C++ or PTX take handles."""
+    """Report textures and surfaces of a kernel whose kind does not
+    support them: they are handles in C++ and PTX."""
     for arg in args:
         if isinstance(arg, TextureArg) and kernel is not None and kernel[0].kind not in _WITH_TEXTURES:
             what = f"a kernel of {KINDS[kernel[0].kind].title} takes no texture or surface objects"

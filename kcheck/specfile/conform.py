@@ -1,4 +1,4 @@
-"""Whether a value meets a JSON Schema: yes or no, by the keywords that our schemas use.
+"""Whether a value conforms to a JSON Schema: yes or no, for the keywords that our schemas use.
 
 ``jsonschema`` says what is wrong with a spec, but takes 50 ms to import, and nearly every spec is valid. So specs
 are checked here first, and by ``jsonschema`` only if the answer is not a clear yes. Each keyword is a row of
@@ -20,11 +20,11 @@ class _Unsure(Exception):
 
 
 def conforms(value: Any, schema: Schema) -> bool:
-    """Whether a tree of dicts, lists and scalars surely meets a schema. False if it does not, or if a keyword is
-    unknown here.
+    """Whether a tree of dicts, lists and scalars certainly conforms to a schema. False if it does not, or if this
+    module does not support a keyword of the schema. Unlike in JSON Schema, 1.0 is not an integer.
 
     Args:
-        schema: a whole schema; ``$ref`` points into it. An integer is an ``int``: 1.0 is not one.
+        schema: a whole schema, which contains the targets of its ``$ref``.
     """
     try:
         return _meets(value, schema, schema)
@@ -45,7 +45,7 @@ def _meets(value: Any, schema: Schema | bool, whole: Schema) -> bool:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Equal as JSON: True is not 1."""
+    """Whether two values are equal in JSON, where true is not 1."""
     if isinstance(value, dict | list) or isinstance(other, dict | list):
         raise _Unsure("equality of lists and mappings")
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
@@ -96,7 +96,7 @@ def _required(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
 
 
 def _items(value: Any, rule: Any, schema: Schema, whole: Schema) -> bool:
-    """A schema for all items, or a list: one for each of the first items."""
+    """``items``: one schema for all items, or a list with one for each of the first items."""
     if not isinstance(value, list):
         return True
     if isinstance(rule, list):
@@ -160,4 +160,4 @@ _KEYWORDS: Mapping[str, Callable[[Any, Any, Schema, Schema], bool]] = {
         ("then", "else", "title", "description", "examples", "$schema", "$id", "definitions"), _says_nothing
     ),
 }
-"""What each keyword asks of a value, given its rule, the schema that holds it and the whole schema."""
+"""The check for each keyword, given the value, the rule, the schema that contains it, and the whole schema."""

@@ -1,5 +1,5 @@
 """The constants that a Triton kernel is compiled with, as params of a spec: ``compile:``, and the configurations
-of ``@triton.autotune``. What has several values is drawn for each case, like a param.
+of ``@triton.autotune``. Constants with several values are drawn for each case, as params are.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ _OPTIONS = ("num_warps", "num_stages")
 
 
 def declare_quietly(reader: Reader, kernel: KernelRef) -> None:
-    """Enter every constant of a kernel into the namespace, after a fault: its uses are not further faults."""
+    """After a fault, enter every constant of the kernel into the namespace,
+    so that its uses are not reported too."""
     shown = read_triton(Path(reader.root) / kernel.path).get(kernel.name)
     for name in (*(shown.constexprs if shown is not None else ()), *_OPTIONS):
         reader.kinds.setdefault(name, "constant")
 
 
 def read_constexprs(reader: Reader, kernel: KernelRef) -> tuple[dict[str, Param], TritonOptions]:
-    """The params that the constants of a kernel with a ``launch:`` are, which enter the namespace."""
+    """The constants of a kernel that has a ``launch:``, as params, and the options with which it is compiled.
+    Enters the constants into the namespace."""
     return _Constants(reader, kernel).read()
 
 
@@ -47,7 +49,7 @@ class _Constants:
 
     def read(self) -> tuple[dict[str, Param], TritonOptions]:
         shown, reader = self.shown, self.reader
-        if shown is None:  # of a spec that is built in Python, from a file that does not show it
+        if shown is None:  # the spec is built in Python, and parsing the file does not find the kernel
             shown = TritonKernel(1, (), frozenset(), (), frozenset(), frozenset(), ())
         config, keys = self._configs(shown)
         self._options(shown)
@@ -68,7 +70,8 @@ class _Constants:
     # --- configurations
 
     def _configs(self, shown: TritonKernel) -> tuple[str, list[str]]:
-        """``best``, or empty for configurations that kcheck draws; and the constants that they set."""
+        """The value of ``config`` (``best``, or empty if kcheck draws one),
+        and the constants that configurations set."""
         node = self.reader.get(self.node, "config") if self.node is not None else None
         span = self.kernel.span if node is None else node.span
         if shown.configs == ():
@@ -198,7 +201,7 @@ class _Constants:
         return not used or any(name in self.reader.kinds for name in used)
 
     def _values(self, name: str, node: YamlNode) -> None:
-        """A number, or a list of which each case draws one."""
+        """Declare a constant with one value, or with a list of values from which each case draws one."""
         items = node.items if isinstance(node, YamlList) else (node,)
         values: list[Scalar] = []
         for item in items:
@@ -225,7 +228,8 @@ class _Constants:
             self.reader.fault(span, what, f"add compile: {{constexprs: {{{example}}}}}")
 
     def _defaults(self, shown: TritonKernel, given: Collection[str]) -> None:
-        """Make a constant with a default a name of expressions, unless the spec has the name already."""
+        """Declare constants that have a default,
+        so that expressions can use them, unless the spec has the name."""
         for name, value in shown.defaults.items():
             is_set = name in given or name in shown.heuristics or name in self.reader.kinds
             if not is_set and self._declare(name, self.kernel.span):
@@ -240,7 +244,7 @@ def _dtype(values: Sequence[Scalar]) -> str:
 
 
 def _sample(expression: Expression) -> Scalar:
-    """A value of the type that an expression has."""
+    """A value of the type of an expression, computed with 64 for each name."""
     tree = parse(expression.text)
     given: Mapping[str, Any] = dict.fromkeys(names(tree), 64)
     try:
@@ -250,7 +254,7 @@ def _sample(expression: Expression) -> Scalar:
 
 
 def _chosen(values: Sequence[Scalar], span: Span) -> Expression:
-    """One of several values by the number of the configuration."""
+    """An expression that selects one of several values by the number of the configuration."""
     terms = [f"({CONFIG} == {n}) * {value!r}" for n, value in enumerate(map(_number, values)) if value]
     return Expression(" + ".join(terms) or "0", span)
 

@@ -1,4 +1,4 @@
-"""Specs declared with ``@kcheck.op(...)`` in Python files, read from the text: nothing of the user's is run.
+"""Specs declared with ``@kcheck.op(...)`` in Python files, read from the text without running user code.
 
 The arguments of the decorator become the tree that the same spec would have as YAML, each node with its place in
 the Python file, so a declared spec has the checks, messages and cases of its YAML (``kcheck spec print``).
@@ -29,7 +29,7 @@ DECORATOR = "kcheck.op"
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A decorator and what it decorates."""
+    """A ``@kcheck.op`` decorator and the function that it decorates."""
 
     op: str
     function: ast.FunctionDef
@@ -45,7 +45,7 @@ class _File:
 
 
 _DECORATED = re.compile(rb"^[ \t]*@.*\bop\b", re.MULTILINE)
-"""A line that a file with a declared op has; without it the file is not parsed."""
+"""Every file that declares an op has such a line; other files are not parsed."""
 _NOTHING = _File((), FileNames({}, {}), SourceText("", b""), ())
 
 
@@ -56,7 +56,7 @@ def read_spec(path: Path) -> tuple[YamlMap, list[Fault]]:
         path: ``softmax.yaml``, ``kernels.py::softmax``, or ``kernels.py`` if it declares one op.
 
     Returns:
-        The tree, and the faults that leave a tree to look at.
+        The tree, and the faults that do not prevent a tree.
 
     Raises:
         SpecError: the file cannot be read; it declares no such op; an argument is not a literal; a Python file is
@@ -66,7 +66,7 @@ def read_spec(path: Path) -> tuple[YamlMap, list[Fault]]:
     if source.suffix != ".py":
         return read(path, shown(path))
     if not source.exists():
-        return read(source, shown(source))  # whose error says so
+        return read(source, shown(source))  # raises the error that the file does not exist
     found = _parsed(source)
     if found.faults:
         raise SpecError(found.faults)
@@ -80,7 +80,7 @@ def read_spec(path: Path) -> tuple[YamlMap, list[Fault]]:
 def declared_specs(file: Path) -> tuple[Path, ...]:
     """``kernels.py::softmax`` for each op that a Python file declares.
 
-    The file itself if it seems to declare ops and none can be read: reading it as a spec says why.
+    The file itself if it seems to declare ops but none can be read: reading it as a spec reports why.
     """
     found = _parsed(file)
     if found.faults and not found.declared:
@@ -112,7 +112,7 @@ def _parsed(source: Path) -> _File:
 
 @lru_cache(maxsize=512)
 def _parse(path: str, file: str, _size: int, _changed: int) -> _File:
-    """Cached by path, size and time of change: a command asks several times for each Python file of a folder."""
+    """Cached by path, size and modification time: a command reads each Python file of a folder several times."""
     try:
         data = Path(path).read_bytes()
     except OSError:
@@ -149,7 +149,8 @@ def _parse(path: str, file: str, _size: int, _changed: int) -> _File:
 
 
 def _in_function(tree: ast.Module, wanted: ast.FunctionDef) -> bool:
-    """Whether a function is local to another: its declaration is for Python callers alone, as in a test."""
+    """Whether a function is local to another function:
+    only Python callers can use its declaration, as in a test."""
     return any(
         wanted in ast.walk(node)
         for node in ast.walk(tree)
@@ -211,12 +212,14 @@ def _tree(declared: _Declared, found: _File, path: Path, root: Path) -> YamlMap:
 
 
 def way_of(keys: set[str], is_kernel: bool) -> str:
-    """What the decorated function is in the spec: ``kernel``, or ``function`` if it takes and returns arrays."""
+    """The key of the decorated function in the spec: ``kernel``,
+    or ``function`` if it takes and returns arrays."""
     return "kernel" if is_kernel or keys & {"launch", "launcher", "compile"} else "function"
 
 
 def argument_places(file: str, line: int) -> Mapping[str, Span]:
-    """The places of the keyword arguments of the decorator at a line, for a spec built from its values."""
+    """The places of the keyword arguments of the decorator at a line,
+    for a spec that is built from their values."""
     try:
         data = Path(file).read_bytes()
         tree = ast.parse(data)

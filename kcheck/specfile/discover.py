@@ -1,4 +1,4 @@
-"""Which specs a command line means."""
+"""Find the specs that the arguments of a command select."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NO_SPECS = (FILE, "kcheck.yml", calibration.FILE)
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found.
+    """The result of a search.
 
     Attributes:
-        specs: the spec files, each once, sorted; as the user would type them.
-        faults: arguments that name nothing.
+        specs: the spec files as the user would type them, sorted, without duplicates.
+        faults: one for each argument that selects nothing.
     """
 
     specs: tuple[Path, ...]
@@ -41,25 +41,24 @@ class Discovery:
 
 
 def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
-    """The specs that arguments stand for.
+    """The specs that arguments select.
 
     A ``.yaml`` or ``.yml`` file is a spec, and so is an op that a Python file declares with ``@kcheck.op``:
-    ``file.py::op``. A folder stands for the specs in it, and with ``recursive`` for those below too. A Python file
-    stands for the ops that it declares. It and other source files (CUDA C++, HIP, a header, PTX) stand for the
-    specs anywhere below its
-    project's spec folders that name it as kernel, launcher, reference or generator, or whose files import or
-    include it, directly or through other files of the project. Specs are read as YAML only: an invalid one is
-    found too. ``kcheck.yaml`` and ``calibration.yaml`` are not specs.
+    ``file.py::op``. A folder selects the specs in it. A Python file selects the ops that it declares. Any source
+    file (Python, CUDA C++, HIP, a header, PTX) selects the specs in its project's spec folders, and below, that
+    name it as kernel, launcher, function, reference or generator, or whose files import or include it, directly or
+    through other files of the project. Specs are only parsed, so invalid ones are found too. ``kcheck.yaml`` and
+    ``calibration.yaml`` are not specs.
 
     Args:
-        recursive: whether a folder stands for what is below it too.
+        recursive: whether a folder also selects the specs in its subfolders.
     """
     found: dict[str, Path] = {}
     faults: list[Fault] = []
     for argument in arguments:
         source, op = source_file(argument)
         if op and source.is_file():
-            specs = [argument]  # whether it declares this op is found when it is read
+            specs = [argument]  # load_spec reports if the file does not declare this op
         elif argument.is_dir():
             specs = list(_in_folder(argument, recursive))
         elif not argument.exists():
@@ -101,7 +100,7 @@ def _fault(argument: Path, what: str, fix: str) -> Fault:
 
 
 def _near(path: Path) -> str:
-    """``did you mean``, with a path of the same folder."""
+    """A suggestion: ``did you mean`` and a similar path in the same folder; empty if there is none."""
     near = nearest_file(path.name, names_in(path.parent))
     return f"did you mean {shown(path.parent / near)!r}?" if near else ""
 
@@ -109,7 +108,7 @@ def _near(path: Path) -> str:
 def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:
     """The spec files of a folder, and the ops that its Python files declare.
 
-    Links to folders are not followed, so that a circle of them ends.
+    Does not follow symbolic links to folders, which may form a cycle.
     """
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if recursive else []
@@ -131,7 +130,7 @@ def _that_use(file: Path) -> Iterator[Path]:
         try:
             tree, _ = extended(spec, read_spec(spec)[0], root)
         except SpecError:
-            continue  # it names nothing that can be read; kcheck says so when it is its turn
+            continue  # the files that it names are unknown; its errors are reported when it is run
         folders = _include(root, tree)
         if any(wanted in reach(str(root), os.path.realpath(root / name), folders) for name in _named_files(tree)):
             yield spec
@@ -151,16 +150,18 @@ _OP = re.compile(r"^(?:\ufeff)?op:[ \t]*[\"']?([a-z][a-z0-9_]*)", re.MULTILINE)
 
 
 def named_ops(spec: Path) -> list[str]:
-    """The op that a spec names; none if it names none. Its file is not parsed: there may be hundreds."""
+    """The op of a spec, in a list that is empty if the spec has no op. Searches the text instead of parsing it,
+    because there may be hundreds of specs."""
     declared = source_file(spec)[1]
     return [declared] if declared else _OP.findall(spec.read_text("utf-8", errors="replace"))[:1]
 
 
 def files_of(spec: Path) -> frozenset[str]:
-    """The files that the verdicts of a spec depend on, by real path.
+    """The real paths of the files that the verdicts of a spec depend on.
 
-    These are the spec and what it extends, the settings and calibration of its project, and the source files that
-    it names, with everything of the project that these import or include. A missing file is listed too.
+    These are the spec and the specs that it extends, the settings and calibration of its project, and the source
+    files that it names, with all files of the project that these import or include. Includes files that do not
+    exist.
     """
     found = {os.path.realpath(source_file(spec)[0])}
     root = nearest_root(spec)
@@ -211,10 +212,11 @@ def _include(root: Path, tree: YamlMap) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def reach(root: str, file: str, folders: tuple[str, ...] = ()) -> frozenset[str]:
-    """The file and every file of the project that it imports or includes, directly or not, by real path.
+    """The real paths of a file and of all files of the project that it imports or includes, directly or
+    indirectly.
 
     Args:
-        folders: with headers, absolute.
+        folders: the folders to search for headers, absolute.
     """
     top = os.path.realpath(root)
     if file.endswith(CPP_SUFFIXES):
@@ -235,7 +237,7 @@ def reach(root: str, file: str, folders: tuple[str, ...] = ()) -> frozenset[str]
 
 
 def _module_files(root: str, folder: Path, level: int, name: str) -> Iterator[str]:
-    """The files that importing a module from a file in ``folder`` may run: the packages on its way, and itself."""
+    """The files that an import of a module in a file in ``folder`` may run: its parent packages, and itself."""
     bases = [Path(root), folder]
     if level:
         bases = [folder]

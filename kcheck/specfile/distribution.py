@@ -1,4 +1,4 @@
-"""Value distributions: which there are, what they take, which arrays may have them."""
+"""Value distributions: their names and arguments, and the arrays that may have them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ Takes: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class DistributionRule:
-    """One distribution: what its argument is, whether that may be left out, whether integers may have it."""
+    """One distribution.
+
+    Attributes:
+        takes: the form of its argument.
+        optional: whether the argument may be omitted.
+        discrete: whether arrays of integers may have it.
+    """
 
     name: str
     takes: Takes = "nothing"
@@ -79,8 +85,8 @@ class Target:
     """The array that a distribution is for.
 
     Attributes:
-        dtypes: those that it may have; none where its declaration is wrong.
-        ndim: how many axes; None where its declaration is wrong.
+        dtypes: the dtypes that it may have; empty if its declaration is invalid.
+        ndim: its number of axes; None if its declaration is invalid.
         earlier: the arrays declared before it.
     """
 
@@ -91,7 +97,7 @@ class Target:
 
 
 def read_distributions(reader: Reader, node: YamlNode | None, target: Target) -> tuple[Distribution, ...] | None:
-    """``values``: one distribution or a list of them; empty if not given, None if something is wrong."""
+    """``values``: one distribution or a list of them; empty if it is omitted, None if it is invalid."""
     if node is None:
         return ()
     if isinstance(node, YamlList):
@@ -183,7 +189,7 @@ def _pair(reader: Reader, row: DistributionRule, node: YamlNode) -> tuple[object
 
 
 def _scalar(reader: Reader, node: YamlNode, target: Target) -> int | float | bool | None:
-    """A value that each dtype of the array can hold: whole and within it for integers."""
+    """A value that each dtype of the array can hold; None, after a fault, if one cannot."""
     if not isinstance(node, YamlScalar) or node.value is None or isinstance(node.value, str):
         return None
     value = node.value
@@ -196,7 +202,7 @@ def _scalar(reader: Reader, node: YamlNode, target: Target) -> int | float | boo
 
 
 def unfit(value: int | float | bool, dtype: DType) -> str:
-    """Why a dtype cannot hold a value, as a message says it; empty where it can. Rounding does not count."""
+    """Why a dtype cannot hold a value, as part of a message; empty if it can, perhaps rounded."""
     if dtype.kind == "bool":
         return "" if value in (0, 1) else "is not true or false"
     if isinstance(value, bool):
@@ -251,7 +257,7 @@ def _generator(reader: Reader, node: YamlNode, target: Target) -> object | None:
 def check_keywords(
     reader: Reader, node: YamlNode, who: str, required: tuple[str, ...], known: tuple[str, ...]
 ) -> None:
-    """A fault for each parameter that a function needs and nothing in the spec is called by."""
+    """Report each required parameter of a function that is not among the known names."""
     for name in required:
         if name not in known:
             fix = did_you_mean(name, known) or f"kcheck passes {', '.join(known[:20])}"

@@ -1,4 +1,4 @@
-"""A spec's tree as YAML text, in the style of specs that people write: short values in one line."""
+"""Write a spec's tree as YAML, in the style of specs written by hand: short values on one line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar
 WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(:[A-Za-z0-9_]+)?|[0-9]+\.\.[0-9]+")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
-"""What some YAML readers do not take for text."""
+"""Words that some YAML parsers do not read as strings."""
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def as_yaml(tree: YamlMap) -> str:
-    """The text of a spec; reading it gives the same tree, with other places."""
+    """The text of a spec. Parsing it gives the same tree, except for the places."""
     return "".join(f"{line}\n" for line in _block(tree, 0))
 
 
 def _block(node: YamlMap | YamlList, indent: int) -> Iterator[str]:
-    """A mapping or a list, one entry a line."""
+    """A mapping or a list, with one entry per line."""
     pairs: list[tuple[str, YamlNode]] = (
         [(f"{_text(entry.key)}:", entry.value) for entry in node.entries.values()]
         if isinstance(node, YamlMap)

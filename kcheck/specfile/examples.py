@@ -1,4 +1,4 @@
-"""Cases that a spec writes out."""
+"""``examples``: cases that are written out in a spec."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def read_examples(
     """``examples``.
 
     Args:
-        solver: of the dims and constraints, where these are good.
+        solver: the solver of the dims and constraints; None if one of these is invalid.
         sections: the declarations, by section.
-        written: by input, why the kernel writes to it.
+        written: for each input that the kernel writes to, the reason.
     """
     items = reader.items(reader.get(reader.top, "examples"))
     found = [_Example(reader, item, dims, sections, inputs, written).read(solver) for item in items]

@@ -1,7 +1,7 @@
-"""``extends``: a spec that is another spec except for the keys that it sets.
+"""``extends``: a spec that inherits every key that it does not set from another spec.
 
-The trees are joined before anything is checked. So an error in a key of the other file that this one replaces does
-not count, and errors in its other keys are reported in that file.
+The trees are joined before anything is checked. So errors in a key that is replaced are not reported, and errors
+in an inherited key are reported in the file that contains it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kcheck.specfile.yamltree import YamlMap, YamlScalar, read
 
 KEY = "extends"
 MOST = 8
-"""The most other files that one spec may be joined from."""
+"""The maximum number of specs in a chain of ``extends``, not counting the first one."""
 
 _OWN = (KEY, "op")
-"""Keys that are never taken from the other file: an op is unique in a project."""
+"""Keys that are not inherited: an op is unique in a project."""
 _EITHER = {
     "launch": ("launcher", "function", "framework", "gradients"),
     "launcher": ("launch", "function", "framework", "gradients"),
     "function": ("kernel", "launch", "launcher", "framework", "artifact", "allow_races"),
 }
-"""The ways to run an op: a spec that sets one replaces the others as well."""
+"""The ways to run an op, each with the keys that are not inherited by a spec that sets it."""
 
 
 def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]]:
@@ -82,7 +82,7 @@ def _refused(faults: list[Fault], node: YamlScalar, what: str, fix: str) -> Spec
 def joined(own: YamlMap, other: YamlMap) -> YamlMap:
     """The two trees as one: keys of the first replace those of the second.
 
-    The order of keys is that of the second, as in a spec that is written out."""
+    The inherited keys come first, then those of the first tree."""
     entries = {key: entry for key, entry in own.entries.items() if key != KEY}
     replaced = {*_OWN, *entries, *(other for key in entries for other in _EITHER.get(key, ()))}
     left = {key: entry for key, entry in other.entries.items() if key not in replaced}

@@ -27,14 +27,14 @@ def as_tree(
         keys: as in a YAML file. A dim may be a ``range`` (the end is exclusive, as always in Python), a dtype any
             object that names one (``np.float32``, ``torch.float16``), and ``kernel``, ``reference`` and so on a
             function.
-        place: of every node, for messages.
-        places: of the top-level keys and what is in them, where they are known.
+        place: the place of every node, for messages.
+        places: more exact places of top-level keys and the nodes below them, if they are known.
 
     Returns:
         The tree, and the functions by the text that represents each in the tree.
 
     Raises:
-        SpecError: a value that no spec can have.
+        SpecError: a spec cannot have one of the values.
     """
     given: dict[str, Callable[..., Any]] = {}
     entries: dict[str, YamlEntry] = {}
@@ -45,7 +45,7 @@ def as_tree(
 
 
 BUILTIN_DTYPES = {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
-"""What Python's own types stand for where a spec has a dtype, as in NumPy."""
+"""The dtypes that Python's own types stand for, as in NumPy."""
 
 
 def _node(value: Any, place: Span, where: str, given: dict[str, Callable[..., Any]]) -> YamlNode:
@@ -76,7 +76,7 @@ def range_node(value: range, place: Span, where: str) -> YamlNode:
     """A range of sizes as ``low..high``, both inclusive; with a step, as the list of its sizes.
 
     Raises:
-        SpecError: it is empty, descending, or has a step and too many sizes.
+        SpecError: it is empty or descending, or it has a step and too many sizes.
     """
     if len(value) == 0 or value.step < 0 or (len(value) > 1024 and value.step > 1):
         what = f"{where}: {value!r} is not a range of sizes"
@@ -109,7 +109,8 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[FunctionRef, PythonDefinition]:
-    """A function of a spec that is built in Python, with what its own file would show of it."""
+    """A reference to a function object, for a spec that is built in Python,
+    and the definition that parsing its file would find."""
     inner = plain_function(function)
     code = getattr(inner, "__code__", None)
     file = code.co_filename if code is not None else span.file

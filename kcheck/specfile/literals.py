@@ -1,4 +1,4 @@
-"""Python literals as the nodes of a spec, with their places: the arguments of a decorator, which is not run."""
+"""Convert Python literals, the arguments of a decorator, to the nodes of a spec. The decorator is not run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kcheck.specfile.yamltree import MAX_DEPTH, MAX_NODES, YamlEntry, YamlList, 
 from kcheck.symbolic import ExpressionError, evaluate, parse, shorten
 
 _FUNCTIONS = ("reference", "launcher")
-"""Arguments that name functions; ``from`` of a distribution is the third."""
+"""Arguments that name functions. ``from`` of a distribution also names one."""
 _FIX = "write a literal, or a name that this file assigns a literal once"
 
 
 class SourceText:
-    """The text of a Python file, for places in it."""
+    """The text of a Python file, to compute places in it."""
 
     def __init__(self, file: str, text: bytes) -> None:
         """
         Args:
-            file: as messages give it.
+            file: its name in messages.
         """
         self.file = file
         self._lines = text.split(b"\n")
@@ -37,7 +37,8 @@ class SourceText:
 
 
 def full_name(node: ast.expr, imported: Mapping[str, str]) -> str:
-    """``numba.cuda.jit`` for what an expression names in a file that imports these; empty if it is unknown."""
+    """The full name of an expression, such as ``numba.cuda.jit``,
+    in a file with these imports; empty if unknown."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.insert(0, node.attr)
@@ -49,11 +50,11 @@ def full_name(node: ast.expr, imported: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What the names at the top level of a Python file stand for.
+    """The names at the top level of a Python file.
 
     Attributes:
-        imported: by name, what it was imported as: ``numba.cuda`` for ``cuda``.
-        bound: every name that the file binds; by a name that it assigns exactly once, what.
+        imported: the full name of each imported name: ``numba.cuda`` for ``cuda``.
+        bound: every name that the file binds, with its value if it is assigned exactly once, otherwise None.
     """
 
     imported: Mapping[str, str]
@@ -68,13 +69,13 @@ class FileNames:
             bound[name] = None if name in bound else value
             if origin:
                 imported[name] = origin
-        for node in ast.walk(tree):  # a function may assign it again
+        for node in ast.walk(tree):  # a function may assign to a global
             if isinstance(node, ast.Global):
                 bound |= dict.fromkeys(node.names)
         return cls(imported, bound)
 
     def full(self, node: ast.expr) -> str:
-        """``numba.cuda.jit`` for what an expression names, whatever the file calls it; empty if it is unknown."""
+        """The full name of an expression, such as ``numba.cuda.jit``, under any alias; empty if unknown."""
         return full_name(node, self.imported)
 
     def is_kernel(self, function: ast.FunctionDef) -> bool:
@@ -87,7 +88,7 @@ class FileNames:
 
 
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr | None, str]]:
-    """(name, what is assigned to it or None, what is imported as it or nothing), in order."""
+    """(name, the assigned expression or None, the full name of the import or ""), in order."""
     for statement in body:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -125,13 +126,13 @@ class Literals:
     """The arguments of one decorator.
 
     Attributes:
-        faults: of arguments that cannot be read.
+        faults: the errors in arguments that cannot be read.
     """
 
     def __init__(self, source: SourceText, module: str, names: FileNames) -> None:
         """
         Args:
-            module: the file relative to the project root, as specs name it.
+            module: the path of the file, relative to the project root, as in specs.
         """
         self.faults: list[Fault] = []
         self._source = source
@@ -140,14 +141,14 @@ class Literals:
         self._count = 0
 
     def fault(self, node: ast.expr, what: str, fix: str) -> None:
-        """An error at an argument."""
+        """Report an error at an argument."""
         self.faults.append(Fault(self._source.span(node), what, fix))
 
     def node(self, node: ast.expr, where: str) -> YamlNode:
-        """The node of an argument; of one that cannot be read, a fault and an empty node.
+        """The node of an argument. Reports a fault and returns an empty node if the argument cannot be read.
 
         Args:
-            where: what it is part of: ``dims.N``.
+            where: the path of the argument in messages: ``dims.N``.
         """
         try:
             return self._node(node, where, 0)
@@ -190,7 +191,7 @@ class Literals:
         raise _Refused(node, where, f"{text} cannot be read without running this file")
 
     def _constant(self, node: ast.Constant, value: bool | int | float | str | None, where: str) -> YamlScalar:
-        """A literal, within the limits of YAML's."""
+        """A literal, within the limits for YAML."""
         if isinstance(value, int) and value.bit_length() > 265:
             raise _Refused(node, where, "this integer is too large", "the limit is 80 digits")
         if isinstance(value, float) and math.isinf(value):

@@ -1,4 +1,4 @@
-"""The one place that runs code of the user's: kernels, launchers, references, generators."""
+"""Import the files that specs name: kernels, launchers, references, generators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcheck.span import Span
 from kcheck.specfile.paths import shown
 
 _modules: dict[str, ModuleType] = {}
-_roots: dict[str, str] = {}  # of projects, by the same paths
+_roots: dict[str, str] = {}  # the project roots, by the same paths
 
 
 def loaded_files() -> list[tuple[str, str]]:
@@ -28,21 +28,25 @@ def loaded_files() -> list[tuple[str, str]]:
 
 
 def load_file(root: str, path: str) -> None:
-    """Import a file as :func:`load_function` does; raises KernelError."""
+    """Import a file as :func:`load_function` does.
+
+    Raises:
+        KernelError: the file cannot be imported.
+    """
     _module(Path(path), root)
 
 
 def load_function(spec_root: str, function: FunctionRef) -> Callable[..., Any]:
     """The function object that a spec names, importing its file the first time.
 
-    While a file is imported, and afterwards, the project root and the file's own folder can be imported from. A
-    file is imported once however many functions of it are named.
+    Adds the project root and the file's folder to ``sys.path``, permanently. Each file is imported once, even if
+    specs name several of its functions.
 
     Args:
         spec_root: the project root, absolute.
 
     Raises:
-        KernelError: the file does not import, or defines no such function, at the user's line.
+        KernelError: the file cannot be imported, or does not define the function.
     """
     if function.given is not None:
         return function.given
@@ -61,7 +65,7 @@ def load_function(spec_root: str, function: FunctionRef) -> Callable[..., Any]:
 
 @functools.cache
 def _real(path: Path) -> str:
-    """A path with its links resolved; looked up for every launch, so it is kept."""
+    """A path with its links resolved. Cached, because every launch needs it."""
     return str(path.resolve())
 
 
@@ -69,7 +73,7 @@ def _module(path: Path, root: str) -> ModuleType:
     key = _real(path)
     if key in _modules:
         return _modules[key]
-    # The root first: a file that shares its name with a package of the user's must not hide it.
+    # The root goes to the front, so that a file in a folder does not hide a package of the same name in the root.
     for folder in (str(path.resolve().parent), str(Path(root).resolve())):
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -77,7 +81,7 @@ def _module(path: Path, root: str) -> ModuleType:
     if already is not None:
         _modules[key], _roots[key] = already, root
         return already
-    # Two files of one name (kernels/softmax.py, references/softmax.py) are two modules.
+    # Files with the same name (kernels/softmax.py, references/softmax.py) must become different modules.
     name = f"_kcheck_{path.stem}_{blake2b(key.encode(), digest_size=4).hexdigest()}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
@@ -97,7 +101,7 @@ def _module(path: Path, root: str) -> ModuleType:
 
 
 def _imported_before(key: str) -> ModuleType | None:
-    """The module of this file if other code of the user's has imported it by its own name."""
+    """The module of this file if other user code has already imported it; None otherwise."""
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == key and not getattr(
             getattr(module, "__spec__", None), "_initializing", False
@@ -107,7 +111,7 @@ def _imported_before(key: str) -> ModuleType | None:
 
 
 def _import_failed(error: BaseException, path: Path) -> KernelError:
-    """What a file raised when it was imported, at the innermost line that is in it."""
+    """The error for an exception during the import of a file, at the innermost line in that file."""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
         place = Span(shown(Path(error.filename)), error.lineno or 1)

@@ -1,4 +1,4 @@
-"""Where a project is, and which of its files a path in a spec names."""
+"""Find the root of a project, and resolve paths in specs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 
 ASCII_NAMES = f"Python reads and writes file names as {sys.getfilesystemencoding()} here"
 UTF_8 = "set PYTHONUTF8=1, or a UTF-8 locale such as LC_ALL=C.UTF-8"
-"""The reason and the fix where Python reads and writes file names as ASCII."""
+"""The fix if Python reads and writes file names as ASCII."""
 
 NO_PROJECT = "no project found: neither this folder nor a parent folder has kcheck.yaml, pyproject.toml or .git"
-"""What every command says outside a project; a fix follows."""
+"""The message of every command outside a project; each appends a fix."""
 
 
 class PathRefused(ValueError):
-    """A path in a spec that names no file of the project; ``what`` and ``fix`` make the message."""
+    """A path in a spec does not name a file of the project. ``what`` and ``fix`` are the message."""
 
     def __init__(self, what: str, fix: str = "") -> None:
         self.what = what
@@ -94,7 +94,7 @@ def folder_in_root(root: Path, path: str) -> Path:
 
 
 def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
-    """Where a path of the project leads, and whether that is a folder; None if there is nothing."""
+    """The absolute form of a path in a project, and whether it is a folder; None if it does not exist."""
     if "\\" in path:
         raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
     if not path.isprintable():
@@ -114,7 +114,7 @@ def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
             f"{shorten(path)!r} cannot be opened: {ASCII_NAMES}",
             UTF_8,
         ) from None
-    except (OSError, RuntimeError):  # a name that is too long; a circle of links
+    except (OSError, RuntimeError):  # a name that is too long; a cycle of links
         raise PathRefused(f"{shorten(path)!r} is not a valid path") from None
 
 
@@ -130,7 +130,7 @@ def _neighbour(root: Path, target: Path) -> str:
 
 
 def names_in(folder: Path, most: int = 2000) -> list[str]:
-    """The names in a folder, sorted; only some of a huge folder."""
+    """The names in a folder, sorted; at most ``most`` of them."""
     names: list[str] = []
     try:
         with os.scandir(folder) as entries:

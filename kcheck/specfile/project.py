@@ -1,7 +1,7 @@
 """The settings of a project: ``kcheck.yaml`` in its root, or ``[tool.kcheck]`` in pyproject.toml.
 
-This is the only place that reads them. A spec's own words come before them and are merged in ``build.py``; the
-command line and the KCHECK_* variables come before both and are merged in ``kcheck.cli.settings``.
+This is the only module that reads them. The keys of a spec override them and are merged in ``build.py``; the
+command line and the KCHECK_* variables override both and are merged in ``kcheck.cli.settings``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "ci": {"cases": 100},
     "nightly": {"cases": 5000, "sanitize": {"all": "error"}},
 }
-"""Built-in profiles. One of the same name in the file replaces it as a whole."""
+"""Built-in profiles. A profile of the same name in the project's file replaces it completely."""
 
 DEFAULT = "default"
 PROFILE_SOURCE = "profile "
-"""How the source of a value begins that is from a profile."""
+"""The prefix of the source of values that a profile sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Settings:
     """The settings of a project under one profile.
 
     Attributes:
-        specs: folders relative to the root that hold the specs, with forward slashes.
-        jobs: worker processes, or ``auto``: as many as there are cores.
-        timeout: seconds for one case; None for no limit.
-        sanitize: level by sanitizer, every one of SANITIZERS present.
-        regression: limits by measure; only the ones that the project sets.
-        source: where each value is from, by key such as ``cases`` or ``sanitize.racecheck``: ``kcheck.yaml:3``,
-            ``profile ci``. A key that is left out has its default.
+        specs: the folders of the specs, relative to the root, with forward slashes.
+        jobs: the number of worker processes, or ``auto``: as many as there are cores.
+        timeout: seconds per case; None for no limit.
+        sanitize: the level of every sanitizer in SANITIZERS.
+        regression: limits by measure; only those that the project sets.
+        source: where each value comes from, such as ``kcheck.yaml:3`` or ``profile ci``, by key, such as ``cases``
+            or ``sanitize.racecheck``. Keys with their default are omitted.
     """
 
     specs: tuple[str, ...] = ("specs",)
@@ -65,20 +65,20 @@ class Settings:
     source: Mapping[str, str] = field(default_factory=dict)
 
     def source_of(self, key: str) -> str:
-        """Where the value of a key is from."""
+        """Where the value of a key comes from."""
         return self.source.get(key, DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project's file says.
+    """The content of a project's settings file.
 
     Attributes:
-        root: absolute.
-        file: the file that holds settings, as the user would type it; empty where none does.
+        root: the project root; absolute.
+        file: the file with the settings, as the user would type it; empty if there is none.
         values: the settings outside profiles, as plain values.
-        profiles: by name, the built-in ones among them, as plain values.
-        regression: the limits of ``values``, read.
+        profiles: the settings of each profile, as plain values; includes the built-in ones.
+        regression: the limits in ``values``, parsed.
         places: ``file:line`` of each value, by path: ``cases``, ``sanitize.all``, ``profiles.ci.cases``.
     """
 
@@ -124,7 +124,8 @@ class Project:
     def _sanitize(
         self, levels: dict[str, Level], source: dict[str, str], said: Mapping[str, Level], profile: str, by: str
     ) -> None:
-        """Set levels: ``all`` first, wherever it stands, so that a named sanitizer wins."""
+        """Set levels. ``all`` is applied first, regardless of its position,
+        so that named sanitizers override it."""
         for key in sorted(said, key=lambda key: key != "all"):
             for name in SANITIZERS if key == "all" else (key,):
                 levels[name] = as_set(said[key])
@@ -139,20 +140,20 @@ class Project:
 
 
 def project_of(path: Path | None = None) -> Project | None:
-    """The project that a path, or the current folder, belongs to; None where no folder above is a project root.
+    """The project of a path, or of the current folder; None if no folder above is a project root.
 
     Raises:
-        SpecError: its settings are wrong, with every fault.
+        SpecError: its settings are wrong; contains every fault.
     """
     root = nearest_root(Path() if path is None else path)
     return None if root is None else read_project(root)
 
 
 def read_project(root: Path) -> Project:
-    """The settings of the project at a root. A file that did not change is read once.
+    """The settings of the project at a root. Files that did not change are not read again.
 
     Raises:
-        SpecError: they are wrong, with every fault; or both files hold settings.
+        SpecError: they are wrong (contains every fault), or both files have settings.
     """
     return _read(root, _stamp(root / FILE), _stamp(root / PYPROJECT), os.getcwd())
 
@@ -186,7 +187,7 @@ def _read(root: Path, own: object, pyproject: object, _here: str) -> Project:
 
 
 def _says_something(path: Path) -> bool:
-    """Whether a file holds more than comments: an empty kcheck.yaml marks a project root and sets nothing."""
+    """Whether a file has more than comments: an empty kcheck.yaml only marks a project root."""
     if not path.is_file():
         return False
     return any(

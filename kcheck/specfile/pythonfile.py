@@ -1,4 +1,4 @@
-"""What a Python file defines at its top level, found by parsing it: nothing of the user's is run."""
+"""Find the definitions at the top level of a Python file by parsing it. No user code is run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeywordSignature:
 
 @dataclass(frozen=True, slots=True)
 class PythonDefinition:
-    """A name at the top level of a file. ``signature`` is known only where decorators cannot have changed it."""
+    """A name at the top level of a file. ``signature`` is None if a decorator may have changed it."""
 
     name: str
     line: int
@@ -47,10 +47,10 @@ class PythonFile:
     """A parsed file.
 
     Attributes:
-        definitions: by name; of several the last one stands, as in Python.
-        anything: whether a star import may define names that are not seen here.
-        imports: modules that it imports, absolute dotted names; relative ones as (level, name).
-        fault: why it could not be parsed; its file is that of the argument ``shown``.
+        definitions: by name; the last definition of a name counts, as in Python.
+        anything: whether a star import may define names that parsing does not find.
+        imports: (level, dotted name) of each module that it imports; level 0 is an absolute import.
+        fault: why it could not be parsed, in the file ``shown``; None if it was.
     """
 
     definitions: Mapping[str, PythonDefinition]
@@ -63,10 +63,10 @@ _NOTHING: Mapping[str, PythonDefinition] = {}
 
 
 def parse_python(path: Path, shown: str) -> PythonFile:
-    """Parse a file of the user's. Cached by its path, size and time of change.
+    """Parse a Python file. Cached by its path, size and modification time.
 
     Args:
-        shown: its name as messages give it.
+        shown: its name in messages.
     """
     try:
         status = os.stat(path)
@@ -82,7 +82,7 @@ def _parse(path: str, shown: str, size: int, _changed: int) -> PythonFile:
         return PythonFile(_NOTHING, False, (), fault)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in the user's file is the user's affair
+            warnings.simplefilter("ignore")  # invalid escapes in a user's file are not for kcheck to report
             tree = ast.parse(Path(path).read_bytes(), filename=shown)
     except SyntaxError as error:
         span = Span(shown, max(1, error.lineno or 1), max(1, error.offset or 1))
@@ -136,7 +136,7 @@ def _targets(target: ast.expr) -> Iterator[PythonDefinition]:
 
 def _signature(function: ast.FunctionDef) -> KeywordSignature | None:
     for decorator in function.decorator_list:
-        # A compiler keeps the signature, and so does kcheck.op; of another decorator that is not known.
+        # Compilers and kcheck.op keep the signature; other decorators may change it.
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = (
             called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
@@ -169,5 +169,5 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             if module or node.level:
                 yield (node.level, module)
             for alias in node.names:
-                # ``from package import module`` may name a module, or something in the package.
+                # In ``from package import name``, the name may be a module or an attribute of the package.
                 yield (node.level, f"{module}.{alias.name}".lstrip("."))

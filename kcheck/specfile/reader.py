@@ -1,7 +1,8 @@
-"""What every part of the reading of a spec shares: faults found so far, names declared so far, expressions.
+"""The state that the readers of all sections of a spec share: the faults and names so far, and how to read
+expressions.
 
-Parts of a spec that the JSON Schema has refused are skipped here in silence, so that one mistake is one fault: a
-method that meets a node of the wrong form returns None and says nothing.
+Parts of a spec that the JSON Schema has refused are skipped without a message, so that a mistake is reported once:
+a method that gets a node of the wrong form returns None and reports nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _RESERVED = frozenset({"true", "false", "null"})
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """That a Python file defines a name, and how, if its text shows that."""
+    """A name that a Python file defines, with its definition if the text shows it."""
 
     definition: PythonDefinition | None
 
@@ -55,10 +56,11 @@ class Reader:
 
     Attributes:
         root: the project root, absolute.
-        file: the spec's name as messages give it.
-        faults: found so far.
-        kinds: everything in the one namespace of dims, params and arrays, also what was declared wrongly.
-        variables: the type variables; None for one that was declared wrongly.
+        file: the spec's name in messages.
+        faults: those found so far.
+        kinds: the kind of every name in the namespace of dims, params and arrays, even if its declaration is
+            invalid.
+        variables: the type variables; None for one whose declaration is invalid.
         given: the functions of a spec that is built in Python, by the text that represents each in the tree.
     """
 
@@ -77,13 +79,13 @@ class Reader:
     def fault(self, span: Span, what: str, fix: str = "") -> None:
         self.faults.append(Fault(span, what, fix))
 
-    # The tree, without surprises.
+    # Access to nodes, which may have any form.
 
     def get(self, node: YamlNode | None, key: str) -> YamlNode | None:
         return node.entries[key].value if isinstance(node, YamlMap) and key in node.entries else None
 
     def entries(self, node: YamlNode | None, most: int = 64) -> Iterator[YamlEntry]:
-        """The entries of a mapping; of one that the schema refuses as too large, none."""
+        """The entries of a mapping; none if it has more than ``most``, which the schema refuses."""
         if isinstance(node, YamlMap) and len(node.entries) <= most:
             yield from node.entries.values()
 
@@ -109,7 +111,7 @@ class Reader:
     # Names.
 
     def declare(self, entry: YamlEntry, kind: Kind) -> bool:
-        """Enter a name into the namespace; False, and a fault, where it is taken or cannot be one."""
+        """Enter a name into the namespace; False, after a fault, if it is taken or not a valid name."""
         name = entry.key
         if not name.isidentifier() or not name.isascii() or len(name) > 64:
             return False
@@ -133,7 +135,7 @@ class Reader:
         return [name for name, kind in self.kinds.items() if kind in kinds]
 
     def reference(self, node: YamlNode | None, kinds: tuple[Kind, ...], noun: str, where: str) -> str | None:
-        """A name that something of these kinds must bear."""
+        """A name that must be declared as one of these kinds; None, after a fault, if it is not."""
         name = self.text(node)
         if name is None or node is None or not name.isidentifier():
             return None
@@ -143,7 +145,7 @@ class Reader:
         return None
 
     def unknown(self, span: Span, name: str, kinds: tuple[Kind, ...], noun: str, where: str) -> None:
-        """The fault for a name that is of no such kind."""
+        """Report a name that is not declared as one of these kinds."""
         known = self.named(*kinds)
         if name in self.kinds:
             article = "an" if self.kinds[name][0] in "aeio" else "a"
@@ -170,7 +172,7 @@ class Reader:
         return None
 
     def concrete(self, dtype: str | None) -> tuple[DType, ...]:
-        """The dtypes that a dtype or type variable stands for; none where its declaration is wrong."""
+        """The dtypes that a dtype or type variable stands for; empty if its declaration is invalid."""
         if dtype is None:
             return ()
         if dtype in DTYPES:
@@ -189,12 +191,12 @@ class Reader:
         *,
         arrays: bool = False,
     ) -> Expression | None:
-        """An expression of names of some kinds.
+        """An expression that may use names of some kinds; None, after a fault, if it is invalid.
 
         Args:
-            where: what it is part of, as messages name it: ``shape [B, N]``.
-            check: ``size``: whole and not negative; ``condition``: true or false; ``number``: anything.
-            arrays: whether it is an invariant, with the functions of arrays.
+            where: the part of the spec that contains it, in messages: ``shape [B, N]``.
+            check: ``size``: an integer that is not negative; ``condition``: true or false; ``number``: any number.
+            arrays: whether it is an invariant, which may use functions of arrays.
         """
         if not isinstance(node, YamlScalar) or isinstance(node.value, bool) or node.value is None:
             return None
@@ -216,7 +218,7 @@ class Reader:
         return Expression(text, node.span) if len(self.faults) == before else None
 
     def sizes(self, items: Sequence[YamlNode], kinds: tuple[Kind, ...], where: str) -> list[Expression | None]:
-        """The expressions of a list, one each; ``[ceildiv(N, 2)]`` is two items to YAML, and one fault."""
+        """The expressions in a list. Reports ``[ceildiv(N, 2)]``, which YAML reads as two items, as one fault."""
         torn = _torn(items)
         if torn is not None:
             first, text = torn
@@ -254,7 +256,8 @@ class Reader:
     # Functions.
 
     def function(self, node: YamlNode | None, role: str) -> tuple[FunctionRef, PythonDefinition | None] | None:
-        """A function in a file of the project, found without importing it, and its definition if one is seen."""
+        """A function in a file of the project, found without importing it,
+        and its definition if the text shows it."""
         text = self.text(node)
         if text is None or node is None:
             return None
@@ -270,7 +273,8 @@ class Reader:
         return FunctionRef(self.relative(target, path), name, node.span), found.definition
 
     def project_file(self, node: YamlNode, path: str, role: str, form: str = "write file.py:name") -> Path | None:
-        """A file of the project; ``form`` is the fix where the path names a folder."""
+        """A file of the project; None, after a fault, if there is none.
+        ``form`` is the fix if the path is a folder."""
         try:
             return file_in_root(self.root, path, form)
         except PathRefused as refused:
@@ -278,7 +282,7 @@ class Reader:
             return None
 
     def definition(self, node: YamlNode, target: Path, name: str, role: str) -> Defined | None:
-        """A name that a Python file defines; the definition is None where only a star import can have made it."""
+        """A name that a Python file defines. Its definition is None if only a star import can define it."""
         parsed = parse_python(target, shown(target))
         if parsed.fault is not None:
             self.faults.append(parsed.fault)
@@ -291,14 +295,14 @@ class Reader:
         return Defined(definition)
 
     def relative(self, target: Path, path: str) -> str:
-        """A file as ``FunctionRef.path`` has it; ``path`` if a link leads out of the project."""
+        """A file in the form of ``FunctionRef.path``; ``path`` unchanged if a link leads out of the project."""
         relative = target.parent.resolve().joinpath(target.name)
         root = self.root.resolve()
         return relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path
 
 
 def _torn(items: Sequence[YamlNode]) -> tuple[YamlScalar, str] | None:
-    """The first item of those that were one call, and the call, where its commas stand without quotes."""
+    """The call that YAML has split at its commas because it has no quotes: its first item, and its whole text."""
     for start, first in enumerate(items):
         whole = ""
         for item in items[start:]:
@@ -315,14 +319,14 @@ def _torn(items: Sequence[YamlNode]) -> tuple[YamlScalar, str] | None:
 
 
 def _column(node: YamlScalar, column: int) -> Span:
-    """The place of a column of an expression's text in the file."""
+    """The place in the file of a column of an expression."""
     if node.content is None:
         return node.span
     return Span(node.span.file, node.span.line, node.content.column + column - 1)
 
 
 def _check_constants(tree: Node) -> None:
-    """Compute the parts that mention no name, so that ``9**9**9`` is found when the spec is read."""
+    """Evaluate the parts without names, so that ``9**9**9`` is reported when the spec is read."""
     pending = [tree]
     while pending:
         node = pending.pop()

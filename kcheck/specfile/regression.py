@@ -17,7 +17,8 @@ _FIX = "write +4, 10%, 1.5x or off"
 
 
 def limit_of(text: str) -> Limit | None:
-    """``+4`` or ``4``: by so much; ``10%``, ``1.1x``: to so much of it; ``off``: anything. None: no limit."""
+    """The limit that a text sets: ``+4`` and ``4`` allow an increase by 4, ``10%`` and ``1.1x`` by a tenth,
+    ``off`` any. None: the text is not a limit."""
     if text == "off":
         return Limit()
     found = _LIMIT.fullmatch(text)
@@ -32,7 +33,7 @@ def limit_of(text: str) -> Limit | None:
 
 
 def read_regression(reader: Reader, node: YamlNode | None) -> Mapping[str, Limit]:
-    """The limits in a mapping, by measure. Adds what the schema cannot see to the reader's faults."""
+    """The limits in a mapping, by measure. Reports errors that the schema cannot express."""
     found = {}
     for entry in reader.entries(node):
         if entry.key not in MEASURES or not isinstance(entry.value, YamlScalar):

@@ -1,4 +1,4 @@
-"""What must hold of a spec's results, and how they are compared: tolerance, invariants, sanitizers, artifact."""
+"""The rules for the results of a spec: tolerance, comparison, invariants, sanitizers, artifact."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_compare(reader: Reader) -> Compare | None:
 
 
 def read_sanitize(reader: Reader, defaults: Mapping[str, Level]) -> dict[str, Level] | None:
-    """``sanitize``: the level of every sanitizer; ``defaults`` are those of the project."""
+    """``sanitize``: the level of every sanitizer; ``defaults`` are the project's levels."""
     levels: dict[str, Level] = dict(defaults)
     node = reader.get(reader.top, "sanitize")
     if node is None:
@@ -160,7 +160,8 @@ def _aliased(reader: Reader) -> set[str]:
 def read_names(
     reader: Reader, section: str, kinds: tuple[Kind, ...], noun: str, also: str = ""
 ) -> tuple[str, ...] | None:
-    """A list of names that things of some kinds must bear; ``also`` is one more that is good."""
+    """A list of names, each of which must be declared as one of the kinds,
+    or be ``also``; None if one is invalid."""
     found: list[str | None] = []
     for item in reader.items(reader.get(reader.top, section), most=64):
         if also and reader.text(item) == also:
@@ -175,7 +176,7 @@ _LIMITS = ("max_registers", "max_spills", "max_local_bytes", "max_shared_bytes",
 
 
 def read_artifact(reader: Reader, targets: tuple[str, ...]) -> Artifact | None:
-    """``artifact``; None if it is not given or wrong. ``targets`` are those of the project."""
+    """``artifact``; None if it is omitted or invalid. ``targets`` are the project's targets."""
     node = reader.get(reader.top, "artifact")
     if not isinstance(node, YamlMap):
         return None
@@ -218,7 +219,7 @@ def _patterns(reader: Reader, node: YamlNode, key: str) -> tuple[str, ...]:
 
 
 def condition_list(reader: Reader) -> list[Expression] | None:
-    """``constraints``; None where one of them is wrong."""
+    """``constraints``; None if one of them is invalid."""
     items = reader.items(reader.get(reader.top, "constraints"), most=64)
     found = [reader.expression(item, ("dim",), "constraint", "condition") for item in items]
     return None if None in found else [expression for expression in found if expression is not None]

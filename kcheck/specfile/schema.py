@@ -44,7 +44,8 @@ def schema_faults(root: YamlMap, file: str = FILE) -> tuple[list[Fault], YamlMap
 
 
 def _flat(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
-    """The failures, with that of a value of several forms replaced by those of the intended form."""
+    """The failures; the failure of a value that may have several forms
+    is replaced by those of the intended form."""
     for error in errors:
         nested = _form_that_was_meant(error) if error.validator == "anyOf" else None
         if nested is None:

@@ -32,18 +32,18 @@ def schema_of(file: str) -> Any:
 
 @lru_cache(maxsize=2)
 def validator(file: str) -> Any:
-    """jsonschema's validator of one; takes 50 ms to import."""
+    """The validator of a schema. Imports jsonschema, which takes 50 ms."""
     from jsonschema import Draft7Validator
     from jsonschema.validators import extend
 
     schema = _inlined(schema_of(file), schema_of(file), ())
-    # JSON counts 1.0 as an integer; a size that is written with a fraction is a mistake.
+    # To JSON Schema, 1.0 is an integer; in a spec, a size with a decimal point is a mistake.
     checker = Draft7Validator.TYPE_CHECKER.redefine("integer", _strict_integer)
     return extend(Draft7Validator, type_checker=checker)(schema)  # type: ignore[no-untyped-call]
 
 
 def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
-    """A schema with its references replaced by their targets: checks are three times as fast.
+    """A schema with its references replaced by their targets, which makes validation three times as fast.
 
     A reference inside its own target (a distribution of a distribution) stays.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # takes 50 ms to import, and only a spec with an error needs 
 
 
 def meant(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, str]:
-    """By unknown key of a mapping, the known key that is similar and missing."""
+    """For each unknown key of a mapping, the similar known key that the mapping lacks, if there is one."""
     known = schema.get("properties", {})
     unknown = [key for key in value if key not in known][:_GUESSED]
     meant = {key: nearest(key, known) for key in unknown}
@@ -24,14 +24,14 @@ def meant(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, str]:
 
 
 def prose(root: YamlNode, error: ValidationError) -> Iterator[Fault]:
-    """What is wrong at the place of a failure."""
+    """The faults that describe a failure."""
     kind = (
         "not_empty"
         if error.validator in ("minItems", "minProperties") and error.validator_value == 1
         else error.validator
     )
     place = SchemaFailure(root, error)
-    # Of propertyNames, the instance is a key and the path that of its mapping.
+    # For propertyNames, the instance is a key, and the path is that of its mapping.
     about_key = isinstance(place.value, str) and isinstance(place.node, YamlMap)
     write = _property_name if about_key else _PROSE.get(str(kind), _anything_else)
     yield from write(place)
@@ -146,8 +146,8 @@ def _retype(place: SchemaFailure) -> str:
 
 
 _GUESSED = 50
-"""The most unknown keys of a mapping to search the nearest known key for; a file with nothing else must be refused
-quickly."""
+"""The maximum number of unknown keys of a mapping for which a similar known key is searched,
+so that a file of unknown keys is refused quickly."""
 
 
 def _choices(value: Any, known: Sequence[Any]) -> str:
@@ -161,7 +161,7 @@ def _choices(value: Any, known: Sequence[Any]) -> str:
 def _enum(place: SchemaFailure) -> Iterator[Fault]:
     noun = str(place.schema.get("title", "value"))
     if isinstance(place.value, str):
-        # A distribution that takes an argument is known too, but not by its name alone.
+        # The rule lists only the distributions that may be written without an argument.
         needs = _NEED_ARGUMENT.get(place.value) if noun == "distribution" else None
         known = [*place.rule, *(_NEED_ARGUMENT if noun == "distribution" else ())]
         if needs is not None:
@@ -201,7 +201,7 @@ def _required(place: SchemaFailure) -> Iterator[Fault]:
 
 
 def _listing(place: SchemaFailure) -> dict[str, Any]:
-    """The schema that lists the keys of a mapping: a part with keys required under a condition does not."""
+    """The schema with the ``properties`` of a mapping: a subschema such as ``then: {required: ...}`` has none."""
     if "properties" in place.schema:
         return place.schema
     root: Any = validator(FILE).schema
@@ -320,7 +320,7 @@ def _empty(place: SchemaFailure) -> Iterator[Fault]:
 
 
 def _not(place: SchemaFailure) -> Iterator[Fault]:
-    if not isinstance(place.value, Mapping):  # its type is wrong, which another fault says
+    if not isinstance(place.value, Mapping):  # another fault reports the wrong type
         return
     first, second = place.rule["required"]
     yield place.fault(f"{first!r} and {second!r} cannot be combined", "keep one of them", place.key_span(second))

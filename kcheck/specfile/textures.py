@@ -14,7 +14,7 @@ _REPEATED = ("wrap", "mirror")
 
 
 def read_texture(reader: Reader, node: YamlMap, key: str, arrays: dict[str, YamlEntry]) -> TextureArg | None:
-    """One such argument.
+    """A texture or surface argument; None, after a fault, if it is invalid.
 
     Args:
         key: ``texture`` or ``surface``.
@@ -60,7 +60,7 @@ def _modes(node: YamlMap) -> tuple[str, ...]:
 
 
 def _fits(reader: Reader, node: YamlMap, made: TextureArg, ndim: int | None, modes: int) -> bool:
-    """Whether the keys fit each other and the array."""
+    """Whether the keys are compatible with each other and with the array; reports a fault if not."""
 
     def wrong(key: str, what: str, fix: str) -> bool:
         reader.fault(node.entries[key].span, what, fix)

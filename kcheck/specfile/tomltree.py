@@ -1,7 +1,7 @@
-"""``[tool.kcheck]`` of pyproject.toml as a tree of the same nodes that a YAML file gives.
+"""``[tool.kcheck]`` of pyproject.toml as a tree of the same nodes as for a YAML file.
 
-``tomllib`` reads the values and reports no places. The places are found by scanning the lines for table headers
-and keys; a key inside an inline table is found on the line of the entry that it belongs to.
+``tomllib`` reads the values without their places. The places are found by scanning the lines for table headers and
+keys; a key inside an inline table is searched on the line where the table starts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _Path = tuple[str, ...]
 
 
 def read_table(path: Path, shown: str) -> YamlMap | None:
-    """The table ``[tool.kcheck]`` of a file; None where there is none.
+    """The table ``[tool.kcheck]`` of a file; None if there is none.
 
     Args:
-        shown: the file's name as messages give it.
+        shown: the file's name in messages.
 
     Raises:
         SpecError: the file cannot be read, or is not TOML.
@@ -87,7 +87,7 @@ def _path(text: str) -> _Path:
 
 
 def _node(value: Any, path: _Path, place: Span, places: Mapping[_Path, Span]) -> YamlNode:
-    """The node of a value; ``place`` is that of its key, for whatever the scan did not find."""
+    """The node of a value. ``place`` is the place of its key, for parts that the scan did not find."""
     if isinstance(value, dict):
         entries = {}
         for key, inner in value.items():
@@ -98,11 +98,11 @@ def _node(value: Any, path: _Path, place: Span, places: Mapping[_Path, Span]) ->
         return YamlList(place, tuple(_node(item, path, place, places) for item in value))
     if isinstance(value, bool | int | float | str):
         return YamlScalar(place, value, str(value).lower() if isinstance(value, bool) else str(value), None)
-    return YamlScalar(place, str(value), str(value), None)  # a date: refused as text where a number is meant
+    return YamlScalar(place, str(value), str(value), None)  # a date or time: the schema refuses its text
 
 
 def _nested(path: _Path, key: str, places: Mapping[_Path, Span]) -> Span | None:
-    """The place of a key of an inline table in an inline table: known by its name under one of its parents."""
+    """The place of a key in nested inline tables. The scan has recorded it under one of the outer tables."""
     return next(
         (places[(*path[:end], key)] for end in range(len(path) - 1, 1, -1) if (*path[:end], key) in places), None
     )

@@ -9,7 +9,7 @@ import yaml
 from kcheck.model import Fault, Span
 from kcheck.symbolic import shorten
 
-# What PyYAML's parser says, as a pattern, and what we say: the sentence and the fix.
+# Each row: a pattern for the message of PyYAML's parser, our message, and the fix.
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     (
         r"mapping values are not allowed",
@@ -58,7 +58,12 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 
 
 def syntax_fault(shown: str, text: str, error: yaml.YAMLError) -> Fault:
-    """PyYAML's error as a fault; ``text``: of the file."""
+    """PyYAML's error as a fault.
+
+    Args:
+        shown: the file's name in messages.
+        text: the text of the file.
+    """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
     after = _text_after_a_value(shown, text, error, problem)
@@ -80,7 +85,7 @@ _CLOSED = {
     '"': ("quoted text", "inside the quotes"),
     "'": ("quoted text", "inside the quotes"),
 }
-"""By the character that closes a value: what it is, and where more of it would belong."""
+"""For each character that closes a value: the kind of the value, and where further content belongs."""
 
 
 def _text_after_a_value(shown: str, text: str, error: yaml.YAMLError, problem: str) -> Fault | None:

@@ -1,9 +1,9 @@
-"""A YAML file as a tree of nodes that know where they stand.
+"""Parse a YAML file into a tree of nodes with their places.
 
-PyYAML's events are read, not its objects: scalars are resolved here as in YAML 1.2 (core schema; of its bools only
-``true`` and ``false``), duplicate keys are faults, tags are refused, and what aliases expand to is bounded. Text
-that is not YAML is described in our own words, at the place that PyYAML's pure Python parser gives, so that the
-message is the same whether or not libyaml is there.
+The tree is built from PyYAML's events, not its objects: scalars are resolved here as in YAML 1.2 (core schema,
+with ``true`` and ``false`` as the only bools), duplicate keys are faults, tags are refused, and the expansion of
+aliases is limited. Syntax errors have our own messages, at the place that PyYAML's pure Python parser reports, so
+that they do not depend on whether libyaml is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcheck.specfile.yaml_errors import syntax_fault
 from kcheck.symbolic import shorten
 
 MAX_BYTES = 128 * 1024
-"""A spec of thousands of lines; a larger file is refused before it is read."""
+"""Enough for a spec of thousands of lines. Larger files are refused without reading them."""
 MAX_NODES = 20_000
 MAX_DEPTH = 32
 
@@ -35,8 +35,8 @@ Value: TypeAlias = bool | int | float | str | None
 class YamlScalar:
     """A scalar. ``text`` is its content, ``value`` its value in YAML 1.2.
 
-    ``content`` is where the text itself starts, after an opening quote; None where text and file do not run in
-    parallel (several lines, escapes), so that columns within the text mean nothing.
+    ``content`` is where the text itself starts, after an opening quote. It is None if columns in the text do not
+    correspond to columns in the file (several lines, escapes).
     """
 
     span: Span
@@ -64,7 +64,7 @@ class YamlEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class YamlMap:
-    """A mapping with text as keys. Of a key that is written twice the first one stands."""
+    """A mapping with strings as keys. If a key is written twice, the first one counts."""
 
     span: Span
     entries: Mapping[str, YamlEntry]
@@ -89,13 +89,13 @@ def read(path: Path, shown: str) -> tuple[YamlMap, list[Fault]]:
 
     Args:
         path: the file.
-        shown: its name as messages give it.
+        shown: its name in messages.
 
     Returns:
-        The tree, and the faults that leave a tree to look at: duplicate keys.
+        The tree, and the faults that do not prevent a tree: invalid and duplicate keys.
 
     Raises:
-        SpecError: the file cannot be read, is too large, not text, not YAML, or holds no mapping.
+        SpecError: the file cannot be read, is too large, not text, not YAML, or not a mapping.
     """
     return parse(_text(path, shown), shown)
 
@@ -171,7 +171,7 @@ def _place(shown: str, before: str) -> Span:
 
 
 class _Composer:
-    """Events of one document to nodes."""
+    """Converts the events of a document to nodes."""
 
     def __init__(self, shown: str, text: str, loader: Any) -> None:
         self.shown = shown
@@ -201,7 +201,11 @@ class _Composer:
         return root, self.faults
 
     def node(self, event: Any, above: int) -> tuple[YamlNode, int]:
-        """The node that starts with an event, and how deep it is itself."""
+        """The node that starts with an event, and the number of levels in it.
+
+        Args:
+            above: the number of levels above it.
+        """
         span = self.span(event.start_mark)
         if above >= MAX_DEPTH:
             raise _refuse(
@@ -238,7 +242,7 @@ class _Composer:
             key, _ = self.node(event, above + 1)
             value, below = self.node(next(self.events), above + 1)
             depth = max(depth, below + 1)
-            # An alias as a key stands where the alias is, not where its anchor is.
+            # For an alias as a key, the place of the alias, not of its anchor.
             place = self.span(event.start_mark)
             if not isinstance(key, YamlScalar):
                 self.faults.append(
@@ -286,7 +290,7 @@ class _Composer:
         return YamlScalar(span, value, text, content)
 
     def resolve(self, text: str, span: Span) -> Value:
-        """What a plain scalar means: YAML 1.2.2, 10.3.2, of which bools are narrowed to ``true`` and ``false``."""
+        """The value of a plain scalar: YAML 1.2.2, 10.3.2, except that only ``true`` and ``false`` are bools."""
         if text in ("", "~", "null", "Null", "NULL"):
             return None
         if text in ("true", "false"):

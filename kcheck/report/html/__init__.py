@@ -1,6 +1,6 @@
 """The report as one HTML file that needs no network: filter, search, error maps, histograms, source lines.
 
-Charts are uPlot's (MIT), which is part of the file. Nothing in the page comes from a spec or a kernel as HTML.
+uPlot (MIT) draws the charts and is part of the file. Text from specs and kernels is always escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class HtmlReporter(WholeReporter):
     _inputs: dict[str, Mapping[str, Histogram]] | None = None
 
     def handle(self, event: Event) -> None:
-        """Takes the next event; of captured inputs it keeps histograms."""
+        """Takes the next event; keeps only histograms of captured inputs."""
         if isinstance(event, Captured):
             case = event.snapshot.case
             self._inputs = self._inputs or {}

@@ -1,4 +1,4 @@
-"""What was reached of kernels, and which cases were run, as HTML: a part of the report, and a separate page."""
+"""The coverage of kernels and cases as HTML: a section of the report, and a separate page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kcheck.report.reached import is_as_run, ranges, share
 
 
 def code_section(found: CodeCoverage, root: str, digests: Mapping[str, str]) -> Markup:
-    """The lines of each file with how many cases reached them.
+    """The source lines of each file, with the number of cases that reached them.
 
     Args:
-        root: of the project, which paths are relative to.
-        digests: SHA-256 of the files when they were run; of a changed file the lines are not shown.
+        root: the project root, to which paths are relative.
+        digests: SHA-256 of the files when they were run; the lines of files that have changed are not shown.
     """
     return joined(*(_file(file, found.cases, root, digests) for file in found.files))
 

@@ -18,7 +18,7 @@ Histogram = Mapping[str, Any]
 
 
 def of_inputs(snapshot: Snapshot) -> dict[str, Histogram]:
-    """A histogram of the values of each input; of a large one, of evenly spaced elements."""
+    """A histogram of the values of each input; for a large one, of evenly spaced elements."""
     found = {}
     for array in snapshot.arrays:
         if array.values is None or not array.values.size or array.values.dtype.kind == "c":
@@ -33,7 +33,7 @@ def of_inputs(snapshot: Snapshot) -> dict[str, Histogram]:
 
 
 def of_errors(cases: Iterable[CaseFinished]) -> Histogram | None:
-    """How large the worst errors of the cases are, as powers of two of the noise floor; None if none is known."""
+    """A histogram of the worst error of each case, in powers of two of the noise floor; None if none is known."""
     found = [units for event in cases for each in event.verdict.comparisons if (units := _units(each)) is not None]
     if not found:
         return None
@@ -44,7 +44,8 @@ def of_errors(cases: Iterable[CaseFinished]) -> Histogram | None:
 
 
 def of_elements(comparison: Comparison) -> Histogram | None:
-    """How large the errors of an output's elements are, as powers of two of the noise floor; None if not known."""
+    """A histogram of the errors of an output's elements, in powers of two of the noise floor;
+    None if not known."""
     found = comparison.error_map
     if found is None or not found.errors:
         return None
@@ -59,7 +60,7 @@ def of_elements(comparison: Comparison) -> Histogram | None:
 
 
 def _units(comparison: Comparison) -> float | None:
-    """The worst error of an output in units of its noise floor; of what is allowed where no floor is known."""
+    """The worst error of an output in units of its noise floor, or of the allowed error if no floor is known."""
     error, floor = comparison.error, comparison.floor or comparison.allowed
     if error is None or not floor or not math.isfinite(error):
         return None

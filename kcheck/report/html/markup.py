@@ -1,4 +1,4 @@
-"""HTML by construction: text and attributes are escaped, and only tags that were built are tags."""
+"""Build HTML from elements. Text and attributes are always escaped, so only :func:`tag` can create a tag."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def tag(element: str, /, *children: Child, **attributes: str | bool | None) -> M
     """An element. Plain strings become text.
 
     Args:
-        attributes: ``class_`` is ``class``, ``data_op`` is ``data-op``; True is an attribute without a value, and
-            None or False is left out.
+        attributes: ``class_`` becomes ``class``, ``data_op`` becomes ``data-op``; True is an attribute without a
+            value; attributes with None or False are omitted.
     """
     found = [
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(plain.line(value))}"')
@@ -56,12 +56,12 @@ def embedded(document: object) -> str:
 
 
 def asset(name: str) -> str:
-    """A style or a script that is part of every page."""
+    """The text of a style sheet or script that every page contains."""
     return files("kcheck.report.html").joinpath("assets", name).read_text("utf-8")
 
 
 def document(title: str, header: Sequence[Child], main: Sequence[Child], scripts: Sequence[Child] = ()) -> str:
-    """A whole page, which loads nothing."""
+    """A complete page that loads no other files."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

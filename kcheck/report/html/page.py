@@ -1,4 +1,4 @@
-"""The page: what failed first, then every spec with its cases, then the trend."""
+"""The page: first the failures, then every spec with its cases, then the trend."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _problem(problem: Problem, inputs: Inputs, errors: Mapping[str, figures.Hist
 
 
 def _with_code(markdown: str) -> Iterator[Markup]:
-    """Text in which backticks mark code."""
+    """Convert text in which backticks mark code."""
     for number, part in enumerate(markdown.split("`")):
         yield tag("code", part) if number % 2 else text(part)
 
@@ -213,7 +213,7 @@ def _charts(found: Sequence[figures.Histogram]) -> Markup | None:
 
 
 def _in_words(chart: figures.Histogram) -> str:
-    """A chart for people who do not see it."""
+    """The description of a chart for screen readers."""
     x, y = chart["x"], chart["y"]
     span = f"{chart['label']} from {x[0]:.4g} to {x[-1]:.4g}, most often near {x[y.index(max(y))]:.4g}"
     return f"{chart['title']}. {span}"

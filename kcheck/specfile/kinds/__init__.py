@@ -1,5 +1,5 @@
-"""The kinds of kernels that a spec can name. A kind is one file here, for what a spec says, and one in
-``kcheck.device.kinds``, for how it is compiled and launched."""
+"""The kinds of kernels that a spec can name. A kind is one file here, which reads specs, and one in
+``kcheck.device.kinds``, which compiles and launches kernels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ KINDS: Mapping[str, Kind] = {
     "hip": Hip(),
     "ptx": Ptx(),
     "triton": Triton(),
-    "numba": Numba(),  # the last for .py: it takes what no other kind claims
+    "numba": Numba(),  # after the other kinds for .py, because it owns every Python kernel
 }
-"""By the name that ``Kernel.kind`` has. The first that has the suffix of a file and owns the kernel is taken."""
+"""The kinds by their names in ``KernelRef.kind``.
+The first one that has the suffix of a file and owns the kernel is used."""
 
 SUFFIXES = tuple(dict.fromkeys(kind.suffix for kind in KINDS.values()))
 """The suffixes of files with kernels."""
 
 ALL_KEYS = frozenset(key for kind in KINDS.values() for key in kind.keys)
-"""The keys of ``compile:``, of every kind."""
+"""The keys of ``compile:``, for all kinds."""
 
 __all__ = ["ALL_KEYS", "KINDS", "SUFFIXES", "FoundKernel", "Kind", "Parameters"]

@@ -17,9 +17,10 @@ class Parameters:
     """The parameters that a kernel takes, in order.
 
     Attributes:
-        required, optional: by name, as messages show them.
-        most: how many arguments it takes at most; None: any number.
-        pointers, numbers: those that can only take an array, and only a number, as far as the text shows it.
+        required, optional: the names of the parameters without and with a default.
+        most: the maximum number of arguments; None: any number.
+        pointers, numbers: the parameters that accept only an array, and those that accept only a number, as far as
+            the text shows it.
     """
 
     required: tuple[str, ...]
@@ -31,12 +32,12 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class FoundKernel:
-    """A kernel as its file's text shows it.
+    """A kernel, as the text of its file shows it.
 
     Attributes:
-        name: as the compiler knows it, without template arguments.
-        arguments: of a template, as the spec has them.
-        parameters: None where the text does not show them.
+        name: its name for the compiler, without template arguments.
+        arguments: the template arguments, as written in the spec.
+        parameters: None if the text does not show them.
     """
 
     name: str
@@ -48,11 +49,11 @@ class Kind(Protocol):
     """One kind of kernel. Nothing here imports or compiles the user's code.
 
     Attributes:
-        title: what messages call it: ``CUDA C++``.
-        suffix: of its files, with the dot.
+        title: its name in messages: ``CUDA C++``.
+        suffix: the suffix of its files, with the dot.
         form: how a spec names a kernel: ``file.cu:name``.
-        keys: those of ``compile:``.
-        no_keys: the fix for a ``compile:`` where there are no keys.
+        keys: the keys that ``compile:`` may have.
+        no_keys: the fix for a ``compile:`` if the kind has no keys.
     """
 
     title: str
@@ -62,21 +63,22 @@ class Kind(Protocol):
     no_keys: str = ""
 
     def owns(self, file: Path, name: str) -> bool:
-        """Whether a kernel in a file with the suffix is of this kind; by default every one is. The first kind that
-        says so is taken."""
+        """Whether a kernel in a file with the suffix is of this kind; by default, every one is.
+        The first kind that returns True is used."""
         return True
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """Whether a Python object, in a spec that is built in Python, is a kernel of this kind; by default none
-        is."""
+        """Whether a Python object, in a spec that is built in Python,
+        is a kernel of this kind; by default, False."""
         return False
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
-        """The kernel that ``kernel:`` names; None, and a fault, if the file cannot have it.
+        """The kernel that ``kernel:`` names; None, after a fault, if the file cannot define it.
 
         Args:
-            name: what follows ``file:``; the schema has checked its form.
+            name: the text after ``file:``; the schema has checked its form.
         """
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
-        """``compile:``, whose keys are known to be among :attr:`keys`; None, and a fault, if a value is wrong."""
+        """The options in ``compile:``, whose keys are all in :attr:`keys`;
+        None, after a fault, if a value is invalid."""

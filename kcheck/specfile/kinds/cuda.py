@@ -48,7 +48,8 @@ class Cuda(Kind):
     keys: tuple[str, ...] = ("std", "defines", "include", "options")
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
-        """A ``__global__`` function. It is refused only if its name occurs nowhere: macros define kernels too."""
+        """A ``__global__`` function. Refused only if the name occurs nowhere,
+        because macros can define kernels."""
         name, _, rest = name.partition("<")
         arguments = rest.removesuffix(">").strip()
         last = name.rpartition("::")[2]
@@ -105,7 +106,7 @@ def _occurs(name: str, file: Path, reader: Reader) -> bool:
 
 
 def placeholders_known(reader: Reader, node: YamlNode, text: str, where: str) -> bool:
-    """Whether each ``{name}`` in C++ text is a type variable, a dim or a param; otherwise there is a fault."""
+    """Whether each ``{name}`` in C++ text is a type variable, a dim or a param; reports a fault if not."""
     known = (*reader.variables, *reader.named("dim", "param"))
     for match in PLACEHOLDER.finditer(text):
         name = match[1].strip()
@@ -159,7 +160,7 @@ def _options(reader: Reader, node: YamlNode | None) -> Iterator[str]:
 
 
 def _refused(option: str) -> str | None:
-    """Why an option of NVRTC is not for a spec; None if it is."""
+    """Why a spec may not set an option of NVRTC; None if it may."""
     name = option.strip().lstrip("-").partition("=")[0].strip()
     if name.startswith("I") and not option.startswith("--"):
         name = "I"

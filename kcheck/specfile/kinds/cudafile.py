@@ -1,7 +1,7 @@
-"""What the text of a file in CUDA C++ shows: its kernels with their parameters, and what it includes.
+"""Read the kernels, their parameters and the includes from the text of a CUDA C++ file.
 
-The preprocessor is not run. A kernel that a macro defines is not seen, so an answer of "not here" is certain only
-for a name that occurs nowhere in the file and the headers of the project that it includes.
+The preprocessor is not run, so kernels that a macro defines are not found. A name is certainly not a kernel only
+if it occurs nowhere in the file and in the headers of the project that it includes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class CudaFile:
     """A file in CUDA C++ or a header.
 
     Attributes:
-        kernels: by name without namespaces; of overloads the last.
+        kernels: by name without namespaces; the last one of several overloads.
         words: every identifier.
-        includes: (name, whether in quotes), in order, each once; also of includes that a condition leaves out.
-        computed: whether an ``#include`` names a macro, so that the text does not show the file.
+        includes: (name, whether in quotes), in order, without duplicates; also those that a condition excludes.
+        computed: whether an ``#include`` names a macro, so that the text does not show which file is included.
     """
 
     kernels: Mapping[str, CudaKernel]
@@ -51,7 +51,7 @@ class CudaFile:
 
 
 def read_cuda(file: Path) -> CudaFile:
-    """A file's kernels and includes; cached by its size and time of change.
+    """A file's kernels and includes; cached by its size and modification time.
 
     Raises:
         OSError, UnicodeDecodeError, TooLarge: as :func:`kcheck.specfile.kinds.text.read_text`.
@@ -92,7 +92,7 @@ def _kernels(text: str) -> Iterator[CudaKernel]:
 
 
 def _closing(text: str, at: int) -> int:
-    """The place of the parenthesis that closes the one at ``at``, or the end of the text."""
+    """The index of the parenthesis that closes the one at ``at``, or the end of the text."""
     depth = 0
     for place in range(at, len(text)):
         if text[place] == "(":
@@ -121,11 +121,11 @@ def _split(text: str) -> Iterator[str]:
 
 
 def headers(file: Path, folders: Sequence[Path]) -> tuple[dict[str, str | None], bool]:
-    """The files that a file includes, directly or not, as far as they lie in its folder or in ``folders``.
+    """The files that a file includes, directly or indirectly, if they are in its folder or in ``folders``.
 
     Returns:
-        By path as it is searched, the real path, or None where there is no such file; and whether an include is
-        computed, so that something may be missing here.
+        The real path for each path that was tried, or None if there is no such file; and whether an include is
+        computed, so that files may be missing from the result.
     """
     found: dict[str, str | None] = {}
     pending, computed = [file], False

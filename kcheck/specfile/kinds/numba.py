@@ -13,7 +13,7 @@ from kcheck.specfile.yamltree import YamlMap, YamlNode
 
 
 class Numba(Kind):
-    """What a Python file defines and no other kind claims."""
+    """A name that a Python file defines and that no other kind owns."""
 
     title = "Numba"
     suffix = ".py"
@@ -21,7 +21,7 @@ class Numba(Kind):
     no_keys = "write its options in @cuda.jit(...), and remove this"
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """Any Python object that no other kind claims."""
+        """True, because the other kinds are tried first."""
         return True
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:

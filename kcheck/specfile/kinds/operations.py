@@ -1,4 +1,5 @@
-"""Operators, functions and methods of Python on values that the text of a file shows, bounded in size."""
+"""Evaluate operators, functions and methods of Python on values in
+the text of a file, with limits on their size."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def items_of(value: Any) -> Sequence[Any]:
     """The items of a list, tuple, range or dict.
 
     Raises:
-        Unknown: it is something else, or larger than what is read.
+        Unknown: it is something else, or has too many items.
     """
     if not isinstance(value, (list, tuple, range, dict)) or len(value) > _MOST_ITEMS:
         raise Unknown
@@ -30,7 +31,7 @@ def items_of(value: Any) -> Sequence[Any]:
 
 
 def bounded(value: Any) -> Any:
-    """A value of a size that may be stored.
+    """The value, if it is small enough to be stored.
 
     Raises:
         Unknown: it is larger.
@@ -140,4 +141,4 @@ LIBRARY: Mapping[str, Callable[..., Any]] = {
 NOT_SHOWN = (
     Unknown, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""What evaluation may end with."""
+"""The exceptions with which an evaluation may fail."""

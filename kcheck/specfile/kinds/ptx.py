@@ -1,4 +1,4 @@
-"""Kernels in PTX files, whoever wrote them."""
+"""Kernels in PTX files, from any compiler or written by hand."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
 _TARGET = re.compile(r"^\s*\.target\s+(sm_(\d+)([af]?))", re.MULTILINE)
 _NAME = re.compile(r"([\w$%]+)\s*(?:\[[^\]]*\])?\s*$")
 LATEST = 121
-"""The latest target whose PTX is read. What only sm_90 and later have is refused where it is met."""
+"""The latest target whose PTX is accepted.
+Instructions that only sm_90 and later have are refused when they are lowered."""
 
 
 @dataclass(frozen=True, slots=True)
 class PtxFile:
-    """What the text of a PTX file shows.
+    """The kernels and the target of a PTX file.
 
     Attributes:
-        entries: the parameters' names, by kernel.
-        target: ``sm_80``; empty if it names none. ``target_line`` is where.
+        entries: the names of the parameters, by kernel.
+        target: ``sm_80``; empty if the file has no ``.target``. ``target_line`` is the line of the directive.
     """
 
     entries: Mapping[str, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""Kernel files as text: reading them within a limit, and leaving out comments."""
+"""Read kernel files as text, up to a maximum size, and remove comments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE_SUFFIXES = (".py", ".ptx", *CPP_SUFFIXES)
 """The suffixes of files that specs use."""
 
 MOST_BYTES = 64 << 20
-"""A kernel's file is at most this large; generated PTX can be."""
+"""The maximum size of a kernel's file; generated PTX can be large."""
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|R"(\w*)\((?:.*?)\)\1"', re.DOTALL)
 
@@ -45,11 +45,11 @@ def read_text(file: Path, size: int) -> str:
 def read_kernels(
     reader: Reader, node: YamlNode, file: Path, read: Callable[[Path], FileT], not_text: str = ""
 ) -> FileT | None:
-    """What ``read`` finds in a kernel's file; None, and a fault at ``node``, if it cannot be read.
+    """The result of ``read`` for a kernel's file; None, after a fault at ``node``, if the file cannot be read.
 
     Args:
-        read: raises what :func:`read_text` does.
-        not_text: the fix if it is not text.
+        read: raises the same errors as :func:`read_text`.
+        not_text: the fix if the file is not text.
     """
     try:
         return read(file)
@@ -63,7 +63,7 @@ def read_kernels(
 
 
 def without_comments(text: str) -> str:
-    """C++ or PTX with its comments replaced by spaces; every line keeps its number and every column its place."""
+    """C++ or PTX with its comments replaced by spaces, so that line and column numbers do not change."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]

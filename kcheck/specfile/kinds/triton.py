@@ -30,7 +30,7 @@ class Triton(Kind):
         return type(function).__module__.startswith("triton.runtime")
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
-        """The kernel, with the parameters that ``args`` can have: all but the constants."""
+        """The kernel, with the parameters that ``args`` must match: all except the constants."""
         kernel = read_triton(file)[name]
         required = tuple(argument for argument in kernel.arguments if argument not in kernel.optional)
         optional = tuple(argument for argument in kernel.arguments if argument in kernel.optional)
@@ -39,5 +39,5 @@ class Triton(Kind):
         )
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
-        """Read by :mod:`kcheck.specfile.constexprs`, since they are names of expressions."""
+        """None: :mod:`kcheck.specfile.constexprs` reads them, because expressions can use their names."""
         return TritonOptions()

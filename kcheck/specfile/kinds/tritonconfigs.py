@@ -1,7 +1,7 @@
 """The configurations of ``@triton.autotune``, from the text of a file: lists, loops, functions that return them.
 
-Nothing of the user's is run. A small part of Python is evaluated here, within bounds. What is not in it, or not in
-the file, is unknown.
+No user code is run. This module evaluates a small subset of Python, within limits. Values that need anything else,
+or anything outside the file, are unknown.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class _LoopEnd(Exception):
 
 
 _UNKNOWN = object()
-"""What a name stands for whose value the text does not show."""
+"""The value of a name whose value the text does not show."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownValues:
-    """What the text shows of the values around a function.
+    """The configurations and defaults of a function, as far as the text shows them.
 
     Attributes:
-        configs: of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
-        defaults: the numbers that parameters have by default.
+        configs: those of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
+        defaults: the parameters whose default is a number.
     """
 
     configs: tuple[Config, ...] | None
@@ -83,10 +83,10 @@ class ShownValues:
 
 
 def read_values(tree: ast.Module, imported: Mapping[str, str]) -> dict[str, ShownValues]:
-    """By function at the top level of a file, what the text shows of its configurations and defaults.
+    """The configurations and defaults of each function at the top level of a file.
 
     Args:
-        imported: what the file's names are imported as, ``triton.autotune`` for ``autotune``.
+        imported: the full name of each name that the file imports, such as ``triton.autotune`` for ``autotune``.
     """
     reader = _TopLevel(imported)
     found: dict[str, ShownValues] = {}
@@ -107,7 +107,7 @@ def _is_autotune(node: ast.expr, imported: Mapping[str, str]) -> bool:
 
 
 class _TopLevel:
-    """The names at the top level of a file, statement by statement."""
+    """Execute the statements at the top level of a file, one at a time, and keep the values of its names."""
 
     def __init__(self, imported: Mapping[str, str]) -> None:
         self.imported = imported
@@ -116,7 +116,8 @@ class _TopLevel:
         self.calls = 0
 
     def configs(self, decorator: ast.expr) -> tuple[Config, ...] | None:
-        """Those of a call of ``triton.autotune``."""
+        """The configurations in a call of ``triton.autotune``;
+        None if the text does not show them, or for too many."""
         assert isinstance(decorator, ast.Call)
         named = (keyword.value for keyword in decorator.keywords if keyword.arg == "configs")
         node = decorator.args[0] if decorator.args else next(named, None)
@@ -127,7 +128,7 @@ class _TopLevel:
             return None
 
     def defaults(self, signature: ast.arguments) -> dict[str, int | float | bool]:
-        """The numbers that parameters have by default, by name."""
+        """The defaults of the parameters whose default is a number."""
         names = [*signature.posonlyargs, *signature.args]
         pairs = [
             *zip(names[len(names) - len(signature.defaults) :], signature.defaults, strict=True),
@@ -144,7 +145,7 @@ class _TopLevel:
         return found
 
     def top(self, statement: ast.stmt) -> None:
-        """Execute a statement. If that is not possible, what it changes is unknown."""
+        """Execute a statement. If that is not possible, the values that it changes become unknown."""
         try:
             self.run([statement], self.names)
         except (_Returned, _LoopEnd, *NOT_SHOWN):

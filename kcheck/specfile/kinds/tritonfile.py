@@ -1,5 +1,5 @@
-"""What the text of a Python file shows of its Triton kernels: parameters, constants, configurations of autotuning.
-Nothing of the user's is run.
+"""Read the parameters, constants and autotuning configurations of Triton kernels from the text of a Python file.
+No user code is run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class TritonKernel:
     """A kernel.
 
     Attributes:
-        line: of its ``def``.
+        line: the line of its ``def``.
         arguments: its parameters that are not constants, in order; ``optional`` are those with a default.
-        constexprs: the others; ``given`` are those with a default.
+        constexprs: its constants, in order; ``given`` are those with a default.
         heuristics: the constants that ``@triton.heuristics`` computes.
-        pointers, numbers: the arguments that can only be one of these, as far as the text shows it.
-        defaults: the numbers that constants have by default.
-        configs: of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
+        pointers, numbers: the arguments that can only be pointers, or only numbers, as far as the text shows it.
+        defaults: the constants whose default is a number.
+        configs: those of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
     """
 
     line: int
@@ -68,7 +68,7 @@ def _read(path: str, size: int, _changed: int) -> Mapping[str, TritonKernel]:
 
 
 class _Names:
-    """What the names at the top level of a file stand for."""
+    """The imports at the top level of a file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.of_triton: dict[str, str] = {}  # a name of the file -> ``triton``, ``triton.jit``
@@ -82,7 +82,8 @@ class _Names:
                     self.of_triton[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     def full(self, node: ast.expr) -> str:
-        """``triton.jit`` for what a decorator names, whatever the file calls it; empty for anything else."""
+        """The full name of a decorator, such as ``triton.jit``,
+        under any alias; empty if it is not from Triton."""
         return full_name(node, self.of_triton)
 
 

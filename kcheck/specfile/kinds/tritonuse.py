@@ -1,4 +1,4 @@
-"""How a Triton kernel uses its parameters, as its text shows: as pointers or as numbers."""
+"""Find out from the text of a Triton kernel which parameters it uses as pointers, and which as numbers."""
 
 from __future__ import annotations
 
