@@ -41,8 +41,11 @@ from kcheck.ptx.syntax.symbols import kernel_name
 FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
-SHORT_SECONDS = 0.5e-3
-"""A launch that is expected to take at most this long runs on the launching thread."""
+SHORT_SECONDS = 1.5e-3
+"""A launch that is expected to take at most this long runs on the launching thread. Handing it to another costs a
+fifth of a millisecond."""
+SHORT_ALONE = 10
+"""The same for a launch that other threads will not join, as a multiple."""
 LONG_SECONDS = 1.5e-3
 """A launch that is expected to take longer than this on one thread starts on all threads."""
 
@@ -286,7 +289,9 @@ class Executor:
         """Run a job, and say how many seconds it took. It runs on this thread if it is short, except racecheck's
         code: that may call Python, which must not run on another stack."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
-        is_short = expected <= SHORT_SECONDS and job.races is None and not launch.cooperative
+        is_alone = self._scheduler.is_single or known.scales is False
+        most = SHORT_SECONDS * (SHORT_ALONE if is_alone else 1)
+        is_short = expected <= most and job.races is None and not launch.cooperative
         native = self.native if is_short else None
         begun = self._clock()
         completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)

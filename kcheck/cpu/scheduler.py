@@ -34,6 +34,7 @@ ALONE_SECONDS = 1e-3
 _LEAST_PACE = 0.7
 """Threads together that are slower than this share of one alone give way to it. Usually they are faster."""
 _RANGES_PER_WORKER = 8  # to balance uneven blocks
+_RANGE_SECONDS = 0.25e-3  # for which a range should run: taking one costs several microseconds
 _POLL_SECONDS = 0.05
 
 
@@ -126,12 +127,16 @@ class Scheduler:
     Args:
         processors: the maximum number of OS threads.
         clock: seconds from any origin.
+
+    Attributes:
+        is_single: whether every launch runs on one thread.
     """
 
     def __init__(self, processors: int, clock: Callable[[], float]) -> None:
         self._workers = [WorkerThread(f"kcheck-worker-{n}") for n in range(processors)]
         self._resident: list[Workspace] = []
         self._clock = clock
+        self.is_single = processors == 1
         self._watch = Watch(clock)
         self._stack: Stack | None = None
 
@@ -286,6 +291,7 @@ class _RunningJob:
         self._next = 0
         self._active = 0
         self._range = 1
+        self._least = 1  # blocks that run for _RANGE_SECONDS, by the last range
         self._done = self._in_work = 0  # blocks
         self._pace = 0.0  # of one thread alone, in blocks per second; 0: not measured
         self._joined = 0.0, 0  # when the others joined, and how many blocks were done by then
@@ -328,9 +334,11 @@ class _RunningJob:
                     self._in_work += last - first
                 if first == last:
                     return
-                kernel = job.kernel
+                kernel, begun = job.kernel, self._clock()
                 status = kernel.run(job.address, workspace.address, first, last)
+                took = self._clock() - begun
                 with self._lock:
+                    self._least = int((last - first) * _RANGE_SECONDS / took) if took > 0 else 1
                     self._in_work -= last - first
                     self._done += last - first
                     self._ended += 1
@@ -371,11 +379,13 @@ class _RunningJob:
         return first, last
 
     def _size(self) -> int:
-        """Blocks of the next range: twice the last one while alone, then a share of what is left."""
+        """Blocks of the next range: twice the last one while alone, then a share of what is left, but not less
+        than is worth it."""
         if self._active == 1 and self._idle:
             self._range *= 2
             return self._range // 2
-        return max(1, (self._job.blocks - self._next) // (_RANGES_PER_WORKER * self._active))
+        part = (self._job.blocks - self._next) // self._active
+        return max(1, part // _RANGES_PER_WORKER, min(part, self._least))
 
 
 class _Ordered(_RunningJob):

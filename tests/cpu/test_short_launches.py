@@ -101,12 +101,12 @@ NUMBER = (
 class Counting:
     """A device, the kernel ``count``, and on which threads its launches ran."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, processors: int = 2) -> None:
         self.findings: list[Finding] = []
         self.memory = Memory(64 << 20)
         clock = time.perf_counter
         self.executor = Executor(
-            self.memory, 2, ObjectCache(folder), clock, self.findings.append, lambda text: None
+            self.memory, processors, ObjectCache(folder), clock, self.findings.append, lambda text: None
         )
         self.module: LoadedModule = self.executor.load(COUNT)
         self.out = self.memory.allocate(4 * 1024, MemoryKind.DEVICE)
@@ -321,3 +321,32 @@ def test_what_is_known_to_be_long_all_threads_begin(device: Counting, monkeypatc
         (known,) = device.executor.kernels.known[module].values()
         known.scales = True
     assert alone == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("processors", "scales", "seconds", "is_here"),
+    [
+        (2, None, 0.9, True),
+        (2, None, 1.1, False),
+        (2, True, 1.1, False),
+        (2, False, 9.0, True),
+        (1, None, 9.0, True),
+        (1, None, 11.0, False),
+    ],
+)
+def test_where_a_launch_runs(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processors: int,
+    scales: bool | None,
+    seconds: float,
+    is_here: bool,
+) -> None:
+    """A launch that no other thread will join runs on the launching thread even if it is ten times as long."""
+    device = Counting(cache, monkeypatch, processors)
+    device.learn()
+    (known,) = device.executor.kernels.known[device.module].values()
+    known.seconds, known.scales = 60.0 * seconds, scales
+    before = device.here
+    assert device.launch(1) is Ending.FINISHED
+    assert device.here - before == is_here
