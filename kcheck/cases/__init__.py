@@ -1,6 +1,6 @@
-"""From an op spec to seeded cases, and from a case to arrays.
+"""Expands an op spec to seeded cases, and a case to arrays.
 
-``plan`` and ``expand`` make recipes and touch no array; ``materialize`` makes a case's arrays in guarded memory.
+``plan`` and ``expand`` make recipes without arrays; ``materialize`` makes a case's arrays in guarded memory.
 Everything is a pure function of the spec and a 64-bit seed.
 """
 

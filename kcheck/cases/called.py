@@ -14,10 +14,10 @@ def sizes_of_call(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], given: Ma
 
     Args:
         shapes: of each input, in elements.
-        given: dims that no shape shows.
+        given: dims that no shape determines.
 
     Raises:
-        UserError: an input has another rank than declared, two inputs disagree, or a dim is not known.
+        UserError: an input has a different rank than declared, two inputs disagree, or a dim is unknown.
     """
     found = {name: size for name, size in given.items() if name in spec.dims}
     for name, shape in shapes.items():

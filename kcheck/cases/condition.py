@@ -47,7 +47,7 @@ def _made(name: str, least: int, moduli: Sequence[int]) -> Iterator[Condition]:
         else Condition(f"{name} is a power of two", 2.6, lambda n: n > 0 and n & (n - 1) == 0)
     )
     for modulus in moduli:
-        # Powers of two first: kernels are cut by them.
+        # Powers of two first: tile sizes usually are.
         odd = 1.4 if modulus & (modulus - 1) else 0.0
         more = odd + modulus / 5000
         rest = least % modulus

@@ -1,4 +1,4 @@
-"""The weights of a case's outputs, where derivatives are checked: what ``backward`` starts from."""
+"""The weights of a case's outputs if derivatives are checked: ``backward`` starts from them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def cotangents(spec: OpSpec, arrays: CaseArrays) -> dict[str, Array]:
     """The c of ``sum(output * c)``, whose derivatives are checked.
 
     Returns:
-        By floating-point output, normally distributed values of its shape and dtype. They depend on the seed of
-        the case and the name of the output alone.
+        By floating-point output, normally distributed values of its shape and dtype. They depend only on
+        the seed of the case and on the output's name, shape and dtype.
     """
     drawn: dict[str, Array] = {}
     for name in spec.outputs:
         allocation = arrays.allocation(name)
         if allocation.dtype.is_float:
-            stream = data_stream(arrays.case.seed, name)  # outputs have no data, so it is free
+            stream = data_stream(arrays.case.seed, name)  # outputs have no drawn data, so the stream is free
             drawn[name] = draw(Distribution("normal"), tuple(allocation.shape), allocation.dtype, stream, {})
     return drawn

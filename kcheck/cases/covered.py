@@ -12,7 +12,7 @@ from kcheck.model import Case, Choices, OpSpec
 from kcheck.rng import derive
 
 TRIES = 1_000
-"""Cases that are drawn, but not run, to find out what is possible."""
+"""How many cases are drawn, but not run, to find out what is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Covered:
     """The coverage of one spec.
 
     Attributes:
-        cases: different cases that ran and that the spec still allows.
-        pairs, possible: pairs of values of two factors that have run, and that can be drawn.
+        cases: how many of the given cases the spec still allows.
+        pairs, possible: how many pairs of values of two factors have run, and can be drawn.
         missing: some pairs that can be drawn and have not run.
     """
 
@@ -53,8 +53,8 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
     """What cases have covered of a spec.
 
     Args:
-        cases: those that ran; a case that the spec no longer allows does not count.
-        most: missing pairs to list.
+        cases: those that ran, each once; a case that the spec no longer allows does not count.
+        most: how many missing pairs to list at most.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -75,7 +75,7 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
 
 
 def shape_classes(spec: OpSpec, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
-    """By drawn dim the classes of its sizes in these cases, as in the factors of :func:`covered`."""
+    """The classes of the sizes of each drawn dim in these cases, as in the factors of :func:`covered`."""
     expander = Expander(spec)
     found = _values([expander.coordinates(case) for case in cases])
     return {
@@ -104,7 +104,7 @@ def _drawn(spec: OpSpec, expander: Expander) -> Iterable[Case]:
 
 
 def _values(found: Sequence[Coordinates]) -> dict[str, dict[str, None]]:
-    """By factor its values, in the order in which they were first seen."""
+    """The values of each factor, in the order in which they were first seen."""
     values: dict[str, dict[str, None]] = {}
     for coordinates in found:
         for name, value in coordinates:
@@ -122,7 +122,7 @@ def _named(pair: tuple[tuple[str, str], tuple[str, str]]) -> tuple[str, str]:
 
 
 def _declared(spec: OpSpec, factor: str) -> tuple[str, ...]:
-    """The values that a spec lists for a factor; none for ranges and distributions, which it describes."""
+    """The values that a spec lists for a factor; nothing for ranges and distributions."""
     kind, _, name = factor.partition(" ")
     if kind == "dim":
         domain = spec.dims[name].domain

@@ -1,4 +1,5 @@
-"""The value distributions of the spec language, as rows of a table (SPEC, "Value distributions").
+"""The value distributions of the spec language, as rows of a table (docs/spec.md, "Value
+distributions").
 
 A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
 operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
@@ -37,10 +38,10 @@ class Request:
     """What to draw.
 
     Attributes:
-        stream: the array's own, ``data/<array>``.
+        stream: the array's stream, ``data/<array>``.
         shape: in elements.
         dtype: real; for a complex array, that of its parts.
-        argument: evaluated: numbers, tuples of numbers, or None.
+        argument: the evaluated argument: a number, a tuple of numbers, or None.
         nested: for ``sorted``: draws the values to be sorted.
     """
 
@@ -52,7 +53,7 @@ class Request:
 
     @property
     def size(self) -> int:
-        """Elements in all."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -62,7 +63,7 @@ class Request:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.size // self.row if self.row else 0
 
     def pair(self, first: float, second: float) -> tuple[float, float]:
@@ -90,13 +91,13 @@ class Request:
         return axis % len(self.shape)
 
     def few(self) -> npt.NDArray[np.int64]:
-        """A few drawn positions in the flat array: one in 64, at least one; may repeat."""
+        """A few random positions in the flat array: one in 64, at least one unless it is empty; may repeat."""
         count = ceil_div(self.size, 64)
         return self.stream.integers(0, self.size - 1, count) if count else np.empty(0, np.int64)
 
 
 class _Limits:
-    """Magnitudes for a real floating dtype: those of SPEC, limited to the range of a narrow dtype."""
+    """Magnitudes for a real floating dtype: those of docs/spec.md, limited to the range of a narrow dtype."""
 
     def __init__(self, dtype: DType) -> None:
         smallest = dtype.smallest_normal * 2.0 ** (1 - dtype.precision)
@@ -137,7 +138,8 @@ def _offset(r: Request) -> Drawn:
 
 
 def _cancelling(r: Request) -> Drawn:
-    """Per row, shuffled: a and -a (1 - d), a log-uniform from 1 to 100, d from a few units of roundoff to 1/8."""
+    """Per row, in random order: pairs of a and -a (1 - d). abs(a) is log-uniform from 1 to 100, d is log-uniform
+    from a few units of roundoff to 1/8."""
     least = 2.0 ** (2 - r.dtype.precision)
     half = ceil_div(r.row, 2)
     a = r.stream.log_uniform(1.0, 100.0, r.rows * half) * r.stream.signs(r.rows * half)
@@ -147,7 +149,7 @@ def _cancelling(r: Request) -> Drawn:
 
 
 def _orders(r: Request) -> npt.NDArray[np.intp]:
-    """A drawn order of each row, shape (rows, row): the stable sort of one word per element."""
+    """A random order for each row, shape (rows, row): the stable argsort of one word per element."""
     return np.argsort(r.stream.words(r.size).reshape(r.rows, r.row), axis=1, kind="stable")
 
 
@@ -182,7 +184,8 @@ def _sorted(r: Request) -> Drawn:
 
 
 def _extreme(r: Request) -> Drawn:
-    """Log-uniform from the root of the largest finite number to it, both signs; one in 16 is the largest."""
+    """Log-uniform from the square root of the largest finite number up to it, both signs; one in 16 is the
+    largest."""
     largest = float(r.dtype.max)
     values = r.stream.log_uniform(math.sqrt(largest), largest, r.size)
     values[r.stream.floats(r.size) < 1 / 16] = largest
@@ -190,7 +193,7 @@ def _extreme(r: Request) -> Drawn:
 
 
 def _subnormal(r: Request) -> Drawn:
-    """Each multiple of the smallest subnormal below the smallest normal number is as likely; both signs; not 0."""
+    """Uniform over all subnormal numbers except 0, both signs."""
     counts = r.stream.integers(1, 2 ** (r.dtype.precision - 1) - 1, r.size)
     step = int(math.log2(r.dtype.smallest_normal)) + 1 - r.dtype.precision
     return np.ldexp(counts.astype(np.float64), step) * r.stream.signs(r.size)
@@ -240,7 +243,7 @@ def _integers(r: Request) -> Drawn:
 
 
 def _permutation(r: Request) -> Drawn:
-    """Per row: the numbers from 0, each once."""
+    """Per row: a random permutation of the numbers from 0."""
     if r.size:
         _check_range(0, r.row - 1, r.dtype)
     return _orders(r)
@@ -257,7 +260,7 @@ def _one_hot(r: Request) -> Drawn:
 
 
 def _bernoulli(r: Request) -> Drawn:
-    """1 with probability p: where a float of [0, 1) is below p."""
+    """1 with probability p, where a float in [0, 1) is below p; otherwise 0."""
     p = 0.5 if r.argument is None else float(r.argument)
     if not 0.0 <= p <= 1.0:
         raise DrawError(f"{p} is not a probability", "use a number from 0 to 1")
@@ -265,7 +268,7 @@ def _bernoulli(r: Request) -> Drawn:
 
 
 def _offsets(r: Request) -> Drawn:
-    """Per row: 0, drawn cuts in ascending order, ``total``."""
+    """Per row: 0, random cuts in ascending order, ``total``."""
     total = _whole(r.argument, "the total of offsets")
     if r.size == 0:
         return np.empty(0, np.int64)
@@ -279,7 +282,8 @@ def _offsets(r: Request) -> Drawn:
 
 
 def _probabilities(r: Request) -> Drawn:
-    """Exponential draws over their sum along the axis: every distribution over it is as likely (Dirichlet(1))."""
+    """Exponential draws divided by their sum along the axis: uniform over all probability vectors
+    (Dirichlet(1))."""
     axis = r.axis()
     if r.size == 0:
         return np.empty(r.size)
@@ -298,7 +302,7 @@ def _whole(value: Any, what: str) -> int:
 
 
 def _check_range(low: int, high: int, dtype: DType) -> None:
-    """Refuse whole numbers that a dtype cannot hold exactly."""
+    """Raise DrawError if a dtype cannot hold the whole numbers exactly."""
     most = 2**dtype.precision if dtype.is_float else dtype.max
     least = -most if dtype.is_float else dtype.min
     if low < least or high > most:
@@ -314,10 +318,10 @@ class Sampler:
 
     Attributes:
         draw: values of ``Request.size`` elements in C order, float64 or whole.
-        discrete: integer and bool arrays may take it.
-        imaginary: for a complex array the imaginary part is a second draw; else it is 0.
-        structure: the unit in which values belong together, so that repeating one of them would break it: ``""``
-            none, ``"row"`` the last axis, ``"axis"`` the axis of the argument.
+        discrete: integer and bool arrays may use it.
+        imaginary: the imaginary part of a complex array is a second draw; otherwise it is 0.
+        structure: the axis along which values belong together, so that repeating one of them would break it:
+            ``""`` for no axis, ``"row"`` for the last one, ``"axis"`` for the axis of the argument.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""From a case seed to a case: dims, dtypes, layouts, distributions and params, each from a separate stream.
+"""Expands a case seed to a case: dims, dtypes, layouts, distributions and params, each from a separate stream.
 
-The streams are named ``dims/N``, ``dtypes/T``, ``layouts/x``, ``values/x``, ``params/p`` (SPEC, "Seeds"), so an
-array or a param added to a spec changes no other draw. No array is made here.
+The streams are named ``dims/N``, ``dtypes/T``, ``layouts/x``, ``values/x``, ``params/p`` (docs/spec.md, "Seeds"),
+so that adding an array or a param to a spec does not change the other draws. No array is made here.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ WORKING_BYTES = 16
 
 
 MOST_CHOICES = 8
-"""Up to this many values of a param are covered one by one; more are a sample of a range."""
+"""The values of a param are covered one by one if there are at most this many. A longer list is treated as a
+sample of a range."""
 
 
 class Expander:
     """One spec, ready to be expanded many times.
 
     Raises:
-        ExpressionError: an invalid expression (validation has already refused such a spec).
+        ExpressionError: an invalid expression (validation has already rejected such a spec).
     """
 
     def __init__(self, spec: OpSpec) -> None:
@@ -50,14 +51,14 @@ class Expander:
         self._shapes = Shapes(spec)
         expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
-        self._drawn: dict[str, Any] = {}  # by their text
+        self._drawn: dict[str, Any] = {}  # mappings by their text
 
     def case(self, seed: int, label: str, example: Example | None = None) -> Case:
-        """The case of a seed. What an example states is used unchanged, the rest is drawn.
+        """The case of a seed. What an example states is used unchanged; the rest is drawn.
 
         Raises:
             SpecError: no sizes satisfy the constraints; a param has no value; an array has a negative extent, or
-                a layout or distribution that it cannot take.
+                a layout or distribution that it does not support.
         """
         spec = self._spec
         stated = example if example is not None else Example(spec.span)
@@ -82,11 +83,12 @@ class Expander:
         return Case(spec.path, spec.op, label, seed, *shared)
 
     def _shared(self, drawn: Any) -> Any:
-        """An equal mapping that an earlier case has, if there is one: a plan may have 100,000 cases."""
+        """An equal mapping of an earlier case, if there is one, to save memory: a plan may have 100,000 cases."""
         return self._drawn.setdefault(repr(drawn), drawn)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
-        """The properties of a case to cover in pairs: (factor, value), factors in a fixed order."""
+        """The properties of a case that are covered in pairs: (factor, value), with the factors in a fixed
+        order."""
         classes = self._shapes.classes(case.dims)
         return (
             *((f"dim {name}", found) for name, found in classes.items()),
@@ -97,7 +99,7 @@ class Expander:
         )
 
     def _is_choice(self, name: str) -> bool:
-        """Whether a param is drawn from a few values, each worth trying with everything else: a flag."""
+        """Whether a param, such as a flag, has few values, so that each is combined with everything else."""
         return 1 < len(self._spec.params[name].values) <= MOST_CHOICES
 
     def _distribution(self, seed: int, array: Input, stated: Example, dtype: DType) -> Distribution:
@@ -111,7 +113,7 @@ class Expander:
         return chosen
 
     def _layout(self, seed: int, array: Input | Output, stated: Example, distribution: Distribution | None) -> str:
-        """One of the declared layouts that the array can take."""
+        """One of the declared layouts that the array supports."""
         given = stated.layouts.get(array.name)
         declared = array.layouts if given is None else (given,)
         rank = len(array.shape)
@@ -160,7 +162,7 @@ def expand(spec: OpSpec, seed: int, label: str = "seed") -> Case:
 
     Args:
         seed: the 64-bit case seed.
-        label: how reports call it.
+        label: the name of the case in reports.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -169,12 +171,12 @@ def expand(spec: OpSpec, seed: int, label: str = "seed") -> Case:
 
 
 def geometry_stream(seed: int, array: str, layout: str) -> Xorshift128Plus:
-    """Draws what an array's layout leaves open: the stream named after the layout, below ``layouts/<array>``."""
+    """The stream for what an array's layout leaves open, named after the layout, under ``layouts/<array>``."""
     return Xorshift128Plus(derive(derive(seed, f"layouts/{array}"), layout))
 
 
 def data_stream(seed: int, array: str) -> Xorshift128Plus:
-    """Draws an array's values."""
+    """The stream for an array's values."""
     return _stream(seed, "data", array)
 
 
@@ -203,7 +205,7 @@ def rounded_param(param: Param, value: Scalar, dtypes: Mapping[str, str]) -> obj
     """A param as one element of its dtype (a NumPy scalar).
 
     Raises:
-        SpecError: its dtype does not hold the value.
+        SpecError: its dtype cannot hold the value.
     """
     try:
         return scalar(value, element_type(param, dtypes))

@@ -21,18 +21,19 @@ ALIGNMENT = 256
 
 POISON = 0x5A
 """The byte that outputs are filled with before a launch. It makes a large number in every floating dtype (203 in
-float16, 1.5e16 in float32): a kernel that adds to an output without clearing it does not round it away."""
+float16, 1.5e16 in float32), so that it is not rounded away if a kernel adds to an output without clearing it."""
 
 GUARDS = (0xFF, 0x7B)
-"""The guard bytes, one per case: 0xFF is NaN in every floating dtype and -1 in integers; 0x7B is a huge finite
-number in every floating dtype. A bug that hides one of them (a maximum that skips NaN) shows with the other."""
+"""The guard bytes, one per case: 0xFF is NaN in every floating dtype and -1 in signed integers; 0x7B is a huge
+finite number in every floating dtype. A bug that hides one of them (a maximum that skips NaN) shows with the
+other."""
 
-_GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array up to this, since overruns are by rows
+_GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array up to this, because overruns are often by rows
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayGeometry:
-    """The places of the elements of an array.
+    """Where the elements of an array are in memory.
 
     Attributes:
         strides: in bytes, one per axis; may be zero or negative.
@@ -64,7 +65,7 @@ def geometry(
         shape: in elements; any extent may be 0.
         layout: one of LAYOUTS; the array has at least LEAST_AXES axes.
         stream: draws what the layout leaves open: widths of gaps, the offset, which axes.
-        zero_axes: the axes from which ``broadcast`` may choose one; not empty then.
+        zero_axes: the axes from which ``broadcast`` chooses one; not empty for ``broadcast``.
     """
     rank = len(shape)
     strides = _row_major(shape)
@@ -78,8 +79,8 @@ def geometry(
             swapped = _row_major([shape[axis] for axis in order])
             strides = [swapped[axis] for axis in order]
             if rank > 2 and all(extent == 1 for extent in shape[:-2]):
-                # The stride of an axis of one element is free. With 0 Numba types the array like others of this
-                # layout (A), not as Fortran-contiguous, for which it would compile a second time.
+                # The stride of an axis of one element is arbitrary. With 0, Numba gives the array the same type as
+                # others of this layout (A). Otherwise it is Fortran-contiguous, and Numba compiles a second time.
                 strides[0] = 0
         case "channels_last":
             order = [0, *range(2, rank), 1]
@@ -141,7 +142,7 @@ class Allocation:
     guard: int
 
     def view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
-        """The array over its buffer, or over another of the same size, without a copy.
+        """The array as a view of its buffer, or of another buffer of the same size.
 
         Raises:
             ValueError: the other buffer is not 1-D uint8 of the same size.
@@ -149,7 +150,7 @@ class Allocation:
         return np.ndarray(self.shape, self.dtype.numpy, self._checked(buffer), self.offset, self.strides)
 
     def bytes_view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-        """The bytes of the elements: uint8, shape ``(*shape, itemsize)``, over this or another buffer."""
+        """The bytes of the elements: uint8, shape ``(*shape, itemsize)``, as a view of this or another buffer."""
         shape = (*self.shape, self.dtype.itemsize)
         return np.ndarray(shape, np.uint8, self._checked(buffer), self.offset, (*self.strides, 1))
 
@@ -176,7 +177,7 @@ def allocate(
     guard: int,
     values: npt.NDArray[Any] | None,
 ) -> Allocation:
-    """An array with its values, or with poison where ``values`` is None; guard bytes everywhere else."""
+    """An array with its values, or with poison if ``values`` is None; guard bytes everywhere else."""
     buffer = aligned(buffer_size(where.span))
     buffer.fill(guard)
     offset = guard_zone(where.span) + where.start
@@ -205,5 +206,5 @@ def aligned(size: int) -> npt.NDArray[np.uint8]:
 
 
 def elements(shape: Sequence[int]) -> int:
-    """How many elements an array of this shape has."""
+    """The number of elements of an array of this shape."""
     return math.prod(shape)

@@ -18,7 +18,7 @@ from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, O
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
-"""The most bytes for the arrays of one case, including working memory of the draw."""
+"""The most bytes for the arrays of one case, including the working memory for drawing them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,9 +53,9 @@ def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = No
             them; along a broadcast axis, one element or as many equal ones.
 
     Raises:
-        ValueError: given elements have another shape or dtype.
-        SpecError: values that its shape or dtype cannot have; more memory than MEMORY_LIMIT.
-        KernelError: a generator (``from``) cannot be loaded, raises, or returns another shape or dtype.
+        ValueError: given elements have a different shape or dtype.
+        SpecError: an input's shape or dtype cannot have its values; the arrays take more than MEMORY_LIMIT.
+        KernelError: a generator (``from``) cannot be loaded, raises, or returns a different shape or dtype.
     """
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
@@ -95,7 +95,7 @@ def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGe
 
 
 def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...]:
-    """The shape of the distinct values: along a zero stride there is one."""
+    """The shape of the distinct values: an axis with stride 0 has one."""
     return tuple(
         min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
     )
@@ -104,7 +104,7 @@ def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...
 def _check_memory(
     spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, ArrayGeometry]
 ) -> None:
-    """Refuse a case that would take too much memory, before any is allocated."""
+    """Reject a case that would take too much memory, before any is allocated."""
     sizes = {
         name: buffer_size(places[name].span) + WORKING_BYTES * elements(_drawn_shape(shape, places[name]))
         for name, shape in shapes.items()

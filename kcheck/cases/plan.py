@@ -1,8 +1,8 @@
 """Which seeds a run tries: the examples, then the seeds that together cover the most pairs.
 
-Most faults need one or two conditions at once, so what is covered are pairs of (dim class, dtype, layout,
-distribution, listed value of a param), each with its array, dim or param. Many more seeds are expanded than run;
-the greedy choice takes, time after time, the seed that adds the most untried pairs, the earliest of equals.
+Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes, layouts,
+distributions, and listed values of params. Many more seeds are expanded than run. The choice is greedy: each time
+the seed that adds the most untried pairs, the earliest one in a tie.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kcheck.rng import derive
 
 _CANDIDATES_PER_CASE = 6
 _LEAST_CANDIDATES = 64
-_MOST_SPARE = 2_000  # candidates beyond the count: a plan of 10,000 cases covers by chance what there is
+_MOST_SPARE = 2_000  # candidates beyond the count: a plan of 10,000 cases covers nearly everything by chance
 
 
 def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
     """The cases of a run.
 
     Args:
-        count: how many generated cases there are, beyond the examples.
+        count: the number of generated cases, in addition to the examples.
         master: the run's 64-bit seed. Case seeds are ``derive(master, "example_0")`` ... and
             ``derive(master, "iter_0")`` ...
 
     Returns:
-        The examples in their order, then the generated cases, those that cover most first.
+        The examples in their order, then the generated cases, starting with those that cover most.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -61,7 +61,7 @@ def case_of_seed(spec: OpSpec, seed: int) -> Case:
 
 
 def _covering(expander: Expander, tried: list[Case], candidates: list[Case], count: int) -> list[int]:
-    """The numbers of ``count`` candidates, greedily by untried pairs."""
+    """The indices of ``count`` candidates, chosen greedily by untried pairs."""
     if not candidates:
         return []
     ids: dict[object, int] = {}

@@ -1,7 +1,7 @@
 """A stored case under the current spec: the same recipe, or why that is impossible.
 
-Its seed alone would draw another case as soon as a dim, a dtype or a layout is added. So everything that was
-drawn is fixed, as in an example, and only the data is made from the seed.
+Its seed alone would draw a different case if a dtype, a layout or a constraint were added. So everything that was
+drawn is fixed, as in an example, and only the data is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def recall(spec: OpSpec, case: Case, expander: Expander | None = None) -> Case:
     """The case under the current spec, with the same label.
 
     Args:
-        expander: of the spec, if the caller has one.
+        expander: the spec's, if the caller has one.
 
     Raises:
         Gone: the spec no longer allows it, or would make a different case.
@@ -68,13 +68,13 @@ def recall(spec: OpSpec, case: Case, expander: Expander | None = None) -> Case:
 
 
 def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:
-    """The case with everything that was drawn for this one; derived dims and params are computed again.
+    """The same case, with everything that was drawn for it; derived dims and params are computed again.
 
     Args:
         expander: for the spec.
 
     Raises:
-        SpecError: a constraint does not hold, or an array cannot be as the case describes it.
+        SpecError: a constraint does not hold, or an array cannot have the shape, layout or values of the case.
     """
     drawn = {name: value for name, value in case.params.items() if spec.params[name].expr is None}
     sizes = {name: n for name, n in case.dims.items() if not isinstance(spec.dims[name].domain, Expression)}
@@ -86,7 +86,7 @@ def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:
 
 
 def is_held(case: Case) -> bool:
-    """Whether a case needs its snapshot: some of its values come from no distribution."""
+    """Whether a case needs its snapshot, because some of its values do not come from a distribution."""
     return any(drawn.name == HELD for drawn in case.values.values())
 
 
@@ -113,7 +113,8 @@ def check_fits(spec: OpSpec, taken: Snapshot) -> None:
     """Compare a snapshot's arrays with the current spec.
 
     Raises:
-        Gone: an array has another shape, dtype or role, or belongs to another case.
+        Gone: an array has a different shape, dtype or role; arrays, params or outputs in place were added or
+            removed.
     """
     changed = []
     held = {array.name: array for array in taken.arrays}

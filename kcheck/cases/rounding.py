@@ -1,4 +1,4 @@
-"""From float64 to the elements of a dtype: rounded once, to nearest even, and never past the largest finite."""
+"""Converts float64 values to a dtype: rounded once, ties to even, never beyond the largest finite number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _THROUGH_FLOAT32 = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
 
 
 class DrawError(Exception):
-    """Values that cannot be drawn as the spec asks.
+    """Values that cannot be drawn as the spec requires.
 
     Args:
         what: what is wrong, without the place.
@@ -30,7 +30,7 @@ class DrawError(Exception):
 
 
 def component(dtype: DType) -> DType:
-    """The real dtype of a complex one's two parts; any other dtype is its own."""
+    """The real dtype of the two parts of a complex dtype; any other dtype is returned unchanged."""
     if dtype.kind == "complex":
         return DTYPES["float32" if dtype.name == "complex64" else "float64"]
     return dtype
@@ -39,8 +39,8 @@ def component(dtype: DType) -> DType:
 def round_to(values: Reals, dtype: DType) -> Array:
     """Float64 values as a real floating dtype, rounded once, to nearest even (IEEE 754-2019, 4.3.1).
 
-    Finite values beyond the largest finite one become it, so that rounding never makes an infinity; infinities
-    and NaN stay what they are.
+    Finite values beyond the largest finite number become that number, so that rounding never makes an infinity.
+    Infinities and NaN are unchanged.
 
     Raises:
         DrawError: an infinity for float8_e4m3fn, which has none.
@@ -60,9 +60,10 @@ def round_to(values: Reals, dtype: DType) -> Array:
 
 
 def _to_odd(values: Reals) -> npt.NDArray[np.float32]:
-    """Float64 as float32, rounded to odd: what is then rounded to nearest in fewer bits is rounded once in effect.
+    """Float64 as float32, rounded to odd, so that a second rounding, to nearest in fewer bits, gives the same
+    result as a single one.
 
-    ml_dtypes goes from float64 through float32 with two roundings to nearest: 1 + 2**-8 + 2**-40 becomes 1 in
+    ml_dtypes converts float64 through float32, with two roundings to nearest: 1 + 2**-8 + 2**-40 becomes 1 in
     bfloat16, though 1 + 2**-7 is nearer. Rounding to odd keeps the sticky bit (Boldo and Melquiond, 2008).
     """
     single = values.astype(np.float32)
@@ -91,16 +92,16 @@ def below(value: float, dtype: DType) -> float:
 
 
 def scalar(value: int | float | bool, dtype: DType) -> np.generic:
-    """A number written in a spec, as one element: rounded if it must be, never changed beyond that.
+    """A number written in a spec, as one element: rounded if necessary, but never clipped.
 
     Raises:
-        DrawError: an integer dtype or bool that does not hold the number; a finite number beyond the largest of a
-            floating dtype; an infinity that it lacks.
+        DrawError: an integer dtype or bool cannot hold the number; a finite number is beyond the largest of a
+            floating dtype, or it has no infinity.
     """
     if dtype.is_inexact:
         part = component(dtype)
         number = _as_float(value)
-        # What rounds to the largest finite number is fine; the next half unit up is not.
+        # Numbers up to half a unit above the largest finite one round to it.
         if np.isfinite(number) and abs(number) > float(part.max) * (1.0 + part.unit_roundoff / 2):
             raise DrawError(
                 f"{value} does not fit in {dtype}, whose maximum is {part.max:.6g}", "use a smaller number"

@@ -1,8 +1,8 @@
-"""Sizes for the dims of a case: where kernels break, and within the constraints.
+"""Sizes for the dims of a case: sizes at which kernels break, within the constraints.
 
-Kernels break at the ends of a range, at 0, 1 and 2, next to a tile, a block or a warp, at primes (nothing divides
-them), at powers of two, and where two dims that are always tested equal are not. Such sizes are drawn as often as
-one from anywhere in the range.
+Kernels break at the ends of a range, at 0, 1 and 2, next to the size of a tile, a block or a warp, at primes
+(nothing divides them), at powers of two, and if two dims differ that tests usually make equal. Each such size or
+class of sizes is as likely as a size from anywhere in the range.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kcheck.symbolic.derive import derived_order
 
 _WARP_EDGES = (32, 128)
 _SMALL_RANGE = 12  # sizes: in a range this short each is a separate class
-_FREE_ATTEMPTS = 4  # draws that look at no constraint until all dims are drawn
+_FREE_ATTEMPTS = 4  # draws that ignore the constraints until all dims are drawn
 _GUIDED_ATTEMPTS = 3  # draws within the interval that the constraints leave
 _REDRAWS = 8
-_WALK = 300  # sizes to either side of a draw that are tried for the constraints it decides
+_WALK = 300  # sizes on either side of a draw that are tried, until the constraints that it decides hold
 _OPEN_CLASSES = ("prime", "power of two", "unequal", "uniform", "log-uniform")
 
 
 def is_prime(n: int) -> bool:
-    """Whether n is prime: Miller-Rabin, exact below 3.3e24 with these bases (Sorenson and Webster, 2015)."""
+    """Whether n is prime: Miller-Rabin, exact below 3.1e23 with these bases (Sorenson and Webster, 2015)."""
     if n < 2:
         return False
     bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -60,7 +60,7 @@ def boundary_sizes(domain: Range, tiles: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def block_tiles(spec: OpSpec) -> tuple[int, ...]:
-    """The constant sizes of a launch's block, by axis and in all: every dim may be cut by them."""
+    """The constant sizes of a launch's block, by axis and in total: any dim may be tiled by them."""
     nodes = [parse(axis.text) for axis in spec.launch.block] if spec.launch else []
     sizes = [evaluate_size(node, {}) for node in nodes if not names(node)]
     if len(sizes) == len(nodes):
@@ -72,7 +72,7 @@ class Shapes:
     """The dims of one spec, ready to be drawn many times.
 
     Raises:
-        ExpressionError: an expression that cannot be read (validation has refused such a spec before).
+        ExpressionError: an invalid expression (validation has already rejected such a spec).
     """
 
     def __init__(self, spec: OpSpec) -> None:
@@ -103,7 +103,7 @@ class Shapes:
 
     @property
     def boundaries(self) -> Mapping[str, tuple[int, ...]]:
-        """By dim with a range, the sizes that cases are drawn around; of a short range all sizes."""
+        """For each dim with a range, the sizes at which kernels break; for a short range, all sizes."""
         return self._boundaries
 
     def draw(self, seed: int, fixed: Mapping[str, int], place: Span) -> dict[str, int]:
@@ -112,7 +112,7 @@ class Shapes:
         Args:
             seed: the case seed; each dim draws from its own stream ``dims/<name>``.
             fixed: dims that an example states.
-            place: where the example, or the spec, stands: for a message.
+            place: the place of the example or the spec, for messages.
 
         Raises:
             SpecError: no sizes were found for which every constraint holds.
@@ -120,7 +120,8 @@ class Shapes:
         streams = {
             name: Xorshift128Plus(derive_seed(seed, f"dims/{name}")) for name in self._drawn if name not in fixed
         }
-        # Whoever draws first is free; so that no dim is always squeezed by the others, the streams decide.
+        # The dim that is drawn first is not limited by the others. The streams choose the order, so that no dim is
+        # always limited.
         order = sorted(streams, key=lambda name: streams[name].word())
         start = {name: size for name, size in fixed.items() if name in self._drawn}
         for _ in range(_FREE_ATTEMPTS if streams else 1):
@@ -131,13 +132,14 @@ class Shapes:
             if complete is not None:
                 return complete
         for turn in range(_GUIDED_ATTEMPTS if streams else 0):
-            first = turn % len(order)  # another dim goes first: a square root may be whole, a square always is
+            # A different dim first: with N == M * M, every M has an N, but few N have an M.
+            first = turn % len(order)
             guided = self._guided([*order[first:], *order[:first]], streams, start)
             complete = None if guided is None else self._complete(guided, fixed)
             if complete is not None:
                 return complete
         for kept in (*(order[:count] for count in range(len(order) - 1, 0, -1)), []):
-            # The first dims keep what they drew last; a search finds sizes for the rest.
+            # The first dims keep their last draw; a search finds sizes for the others.
             partial = {**start, **{name: sizes[name] for name in kept}}
             found = self._solver.witness(partial)
             if found.status == "found" and self._agrees(found.sizes, fixed):
@@ -145,7 +147,7 @@ class Shapes:
         raise SpecError([self._fault(sizes, place)])
 
     def _size(self, name: str, stream: Xorshift128Plus, others: Mapping[str, int]) -> int:
-        """One draw for one dim: a boundary size or an open class, each as likely."""
+        """One draw for one dim: a boundary size or an open class, each with equal probability."""
         domain = self._drawn[name]
         if isinstance(domain, Choices):
             return stream.choice(domain.values)
@@ -180,10 +182,10 @@ class Shapes:
     def _guided(
         self, order: list[str], streams: Mapping[str, Xorshift128Plus], start: Mapping[str, int]
     ) -> dict[str, int] | None:
-        """A draw in which each dim follows those before it; None if one of them finds nothing.
+        """A draw in which each dim depends on those before it; None if a dim has no possible size.
 
-        It stays in the interval that they leave, and takes the size nearest to its draw that meets every
-        constraint it decides, so ``K % 32 == 0`` costs a walk and not the draw.
+        A dim stays in the interval that the earlier dims leave. It gets the size nearest to its draw that meets
+        every constraint it decides, so that ``K % 32 == 0`` costs a short search, not the whole draw.
         """
         sizes = dict(start)
         for name in order:
@@ -210,14 +212,15 @@ class Shapes:
         return sizes
 
     def _bounds(self, assigned: Mapping[str, int], name: str) -> tuple[int, int] | None:
-        """The solver's interval, kept: the first dims of many draws are the same few boundary sizes."""
+        """The solver's interval, cached, because the first dims of many draws are the same few boundary sizes."""
         key = (name, tuple(sorted(assigned.items())))
         if key not in self._intervals:
             self._intervals[key] = self._solver.bounds(assigned, name)
         return self._intervals[key]
 
     def _decided(self, sizes: Mapping[str, int], name: str) -> bool:
-        """Whether every constraint holds that a dim, drawn after the others in ``sizes``, decides."""
+        """Whether all constraints hold that a dim decides: those that use it, and no dim that is not in
+        ``sizes``."""
         known = sizes.keys()
         decided = [node for node, support in self._constraints if name in support and support <= known]
         if not decided:
@@ -232,7 +235,7 @@ class Shapes:
             return False
 
     def _complete(self, drawn: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int] | None:
-        """All sizes that follow from the drawn ones; None where a constraint or a stated size fails."""
+        """The drawn sizes with the derived ones; None if a constraint or a stated size does not hold."""
         sizes = self._solver.with_derived(drawn)
         if sizes is None or not self._solver.satisfied(sizes):
             return None
@@ -258,7 +261,7 @@ class Shapes:
         return Fault(place, f"the given dims do not match the derived ones: {sizes}", "remove the derived dims")
 
     def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:
-        """The class of each drawn dim's size, for coverage: what it is, however it was drawn."""
+        """The class of each drawn dim's size, for coverage. It depends on the size, not on how it was drawn."""
         counts = Counter(sizes[name] for name in self._drawn)
         found: dict[str, str] = {}
         for name in self._drawn:
@@ -275,7 +278,7 @@ class Shapes:
 
 
 def _outwards(domain: Choices | Range, size: int, low: int, high: int) -> Iterator[int]:
-    """The sizes of a domain between two ends, nearest to ``size`` first, at most _WALK to either side."""
+    """The sizes of a domain from ``low`` to ``high``, nearest to ``size`` first, at most _WALK away in a range."""
     if isinstance(domain, Choices):
         yield from sorted((n for n in domain.values if low <= n <= high), key=lambda n: abs(n - size))
         return
@@ -298,13 +301,13 @@ def _uniform(stream: Xorshift128Plus, low: int, high: int) -> int:
 
 
 def _log_uniform(stream: Xorshift128Plus, low: int, high: int) -> int:
-    """A bit length, then a number of that length: whole numbers only, so the same everywhere."""
+    """A random bit length, then a number of that length: integer arithmetic only, so the same on every machine."""
     bits = _uniform(stream, low.bit_length(), high.bit_length())
     return _uniform(stream, max(low, 1 << bits >> 1), min(high, (1 << bits) - 1))
 
 
 def _prime(stream: Xorshift128Plus, low: int, high: int) -> int:
-    """The first prime from a log-uniform draw upwards, else downwards; the draw itself if there is none near."""
+    """The first prime up from a log-uniform draw, else the first one down; the draw itself if neither is near."""
     size = _log_uniform(stream, low, high)
     upwards, downwards = range(size, min(high, size + 500) + 1), range(size, max(low, size - 500) - 1, -1)
     return next((candidate for candidate in chain(upwards, downwards) if is_prime(candidate)), size)

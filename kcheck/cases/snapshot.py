@@ -1,4 +1,4 @@
-"""A case's exact arrays, and the same arrays again, without asking any generator."""
+"""Saves the exact arrays of a case, and restores them without running a generator."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcheck.model import DTYPES, ArraySnapshot, Snapshot
 
 
 class SnapshotRefused(ValueError):
-    """A snapshot whose arrays do not lie within their buffers: not one that :func:`snapshot` made."""
+    """A snapshot that :func:`snapshot` cannot have made, such as one with an array that exceeds its buffer."""
 
 
 def snapshot(arrays: CaseArrays) -> Snapshot:
-    """What the arrays hold before a launch. Values are views: nothing is copied."""
+    """The contents of the arrays before a launch. Values are views: nothing is copied."""
     taken = tuple(
         ArraySnapshot(
             allocation.name,
@@ -33,10 +33,11 @@ def snapshot(arrays: CaseArrays) -> Snapshot:
 
 
 def restore(taken: Snapshot) -> CaseArrays:
-    """Arrays whose every byte is as it was when the snapshot was taken, guards and gaps too.
+    """Arrays in which every byte is the same as when the snapshot was taken, including guards and gaps.
 
     Raises:
-        SnapshotRefused: no snapshot that was taken: an array reaches out of its buffer, or takes too much memory.
+        SnapshotRefused: the arrays take too much memory; or one exceeds its buffer, has an unknown dtype, or has
+            values of a different shape or dtype.
     """
     if taken.size > MEMORY_LIMIT:
         raise SnapshotRefused(f"its arrays take {taken.size / 2**30:.1f} GiB")
@@ -65,7 +66,7 @@ def _allocation(array: ArraySnapshot) -> Allocation:
     elif array.values.shape != array.shape or array.values.dtype != dtype.numpy:
         raise SnapshotRefused(f"{array.name} has values of {array.values.dtype} {array.values.shape}")
     else:
-        # Byte by byte: assigning floats may quieten a signaling NaN.
+        # Byte by byte: assigning floats may quiet a signaling NaN.
         values = np.ascontiguousarray(array.values).reshape(array.shape)
         made.bytes_view()[...] = np.ndarray((*array.shape, dtype.itemsize), np.uint8, values.tobytes())
     return made

@@ -1,7 +1,7 @@
-"""Which numbers an input may hold: those that its distribution could have drawn, one by one.
+"""Which numbers each element of an input may be: those that its distribution could have drawn.
 
-Whoever changes single elements of a case must not make one that its spec rules out: an index beyond its table, a
-negative number under a logarithm.
+Code that changes single elements of a case must not make one that the spec excludes, such as an index beyond its
+table or a negative argument of a logarithm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Support:
     """The numbers that an element may be.
 
     Attributes:
-        low, high: both ends; ``open_end``: the upper one is not in it.
+        low, high: both ends, included; with ``open_end``, ``high`` is excluded.
         whole: only whole numbers.
         options: only these numbers; empty if every number between the ends is allowed.
     """
@@ -41,7 +41,7 @@ class Support:
         return inside and not (self.whole and not float(number).is_integer())
 
     def plain(self) -> tuple[float, ...]:
-        """Its simplest numbers, the simplest first; at least one where there is any number at all."""
+        """The simplest of these numbers, the simplest first; at least one."""
         found = [number for number in _PLAIN if number in self]
         if not found:
             found = [min(self.options, key=abs)] if self.options else [self.low]
@@ -49,13 +49,13 @@ class Support:
 
 
 def support(distribution: Distribution, dtype: DType, env: Mapping[str, int | float | bool]) -> Support | None:
-    """What each element of an array may be, whatever the others are.
+    """The numbers that each element of an array may be, independently of the others.
 
     Args:
         env: dims and params, for arguments that are expressions.
 
     Returns:
-        None where elements belong together (``sorted``, ``offsets``, ``permutation``), or this is unknown
+        None if elements belong together (``sorted``, ``offsets``, ``permutation``), or if the numbers are unknown
         (``from``).
     """
     row = DISTRIBUTIONS.get(distribution.name)
@@ -94,7 +94,7 @@ def _small(dtype: DType) -> Support:
 
 
 def _numbers(argument: object, env: Mapping[str, int | float | bool]) -> tuple[float, ...]:
-    """The numbers of an argument; empty where there is none, or one of them has no value."""
+    """The numbers of an argument; empty if it is not a tuple, or if one of them has no value."""
     try:
         return tuple(float(number) for number in evaluated(argument, env)) if isinstance(argument, tuple) else ()
     except DrawError:

@@ -1,4 +1,4 @@
-"""The values of one input: its distribution drawn, rounded to its dtype."""
+"""The values of one input: drawn from its distribution, and rounded to its dtype."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kcheck.symbolic import ExpressionError, evaluate, parse
 
 
 def resolve(declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift128Plus) -> Distribution:
-    """The one distribution that a case uses: drawn from those declared, or from the default of the dtype.
+    """The one distribution that a case uses: drawn from the declared ones, or from the default of the dtype.
 
     Args:
-        stream: the array's ``values/<array>``.
+        stream: the array's stream ``values/<array>``.
 
     Returns:
-        A concrete one: ``adversarial``, also inside ``sorted``, has become what it drew.
+        A concrete one: ``adversarial``, also inside ``sorted``, is replaced by what it draws.
     """
     if declared:
         return concrete(stream.choice(declared), stream)
@@ -42,7 +42,7 @@ def concrete(distribution: Distribution, stream: Xorshift128Plus) -> Distributio
 
 
 def check_legal(distribution: Distribution, dtype: DType) -> None:
-    """Refuse a distribution that its dtype cannot take.
+    """Reject a distribution that the dtype does not support.
 
     Raises:
         DrawError: an unknown name, or a continuous one for integers or bool.
@@ -62,7 +62,7 @@ def check_legal(distribution: Distribution, dtype: DType) -> None:
 
 
 def free_axes(distribution: Distribution, rank: int) -> tuple[int, ...]:
-    """The axes along which all values may be one without breaking what the distribution promises."""
+    """The axes along which all values may be equal without breaking the structure of the distribution."""
     if distribution.name == "from":
         return ()
     if distribution.name == HELD:  # elements that may be changed one by one do not belong together
@@ -87,12 +87,12 @@ def draw(
 
     Args:
         distribution: concrete, and not ``from``.
-        stream: the array's ``data/<array>``.
+        stream: the array's stream ``data/<array>``.
         env: dims and params, for arguments that are expressions.
 
     Returns:
-        A C-contiguous array of this shape and dtype. A complex one is two draws, the real part first, where the
-        distribution is not of exact values.
+        A C-contiguous array of this shape and dtype. A complex one is two draws, the real part first, unless
+        the imaginary part of the distribution is 0.
 
     Raises:
         DrawError: the values cannot be drawn for this shape and dtype.
@@ -133,7 +133,11 @@ def _unrounded(
 
 
 def evaluated(argument: object, env: Mapping[str, int | float | bool]) -> Any:
-    """The argument with its expressions replaced by their values."""
+    """The argument with its expressions replaced by their values.
+
+    Raises:
+        DrawError: an expression has no value.
+    """
     if isinstance(argument, tuple):
         return tuple(evaluated(part, env) for part in argument)
     if not isinstance(argument, str):

@@ -1,5 +1,6 @@
-"""The CUDA driver API over :mod:`kcheck.cpu`: it runs unmodified numba-cuda without a GPU.
+"""The CUDA driver API, implemented on :mod:`kcheck.cpu`, so that numba-cuda programs run without a GPU.
 
-The seam is the C ABI of ``libcuda.so.1``: a stub shared object (:mod:`~kcheck.driver.elf`) jumps into ctypes
-callbacks, one module per family of calls; numba-cuda, cuda.bindings and cuda.core are unchanged.
+The boundary is the C ABI of ``libcuda.so.1``: a stub shared object (:mod:`~kcheck.driver.elf`) jumps into ctypes
+callbacks, one module per family of calls. The installed numba-cuda, cuda.bindings and cuda.core are unchanged;
+:mod:`~kcheck.driver.link` patches numba-cuda in memory.
 """

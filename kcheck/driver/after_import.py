@@ -10,11 +10,11 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 Patches: TypeAlias = Mapping[str, Sequence[Callable[[Any], None]]]
-"""What to call with a module once its code has run, by the module's full name."""
+"""By full name of a module: the functions that are called with the module after its code has run."""
 
 
 def patch_after_import(patches: Patches) -> None:
-    """Patch modules when they are imported. Modules that are imported already stay as they are."""
+    """Patch modules when they are imported. Modules that are already imported are unchanged."""
     sys.meta_path.insert(0, _Finder(patches))
 
 

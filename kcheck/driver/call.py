@@ -1,7 +1,7 @@
 """One call of the driver API: a Python function with a C signature.
 
-A family of calls is a function from the machine to a table, C name -> :class:`DriverCall`. The stub returns
-``CUDA_ERROR_NOT_SUPPORTED`` for a function that is in no table.
+Each family of calls is a function that takes the machine and returns a table from C names to :class:`DriverCall`.
+The stub returns ``CUDA_ERROR_NOT_SUPPORTED`` for a function that is in no table.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ class DriverCall:
     Attributes:
         kinds: one letter per argument: ``p`` address, ``z`` size or handle, ``u`` uint32, ``i`` int32 and enums,
             ``B`` uint8, ``H`` uint16.
-        function: takes one int per argument; returns None for success; raises DriverFault.
+        function: takes one int per argument; returns a result, or None for success; may raise DriverFault.
     """
 
     kinds: str
     function: Function
 
     def callback(self, name: str, on_crash: Callable[[str, BaseException], None]) -> Any:
-        """The ctypes callback. It keeps what a signal handler raises for the Python caller of the driver. Any
-        other exception that is not a DriverFault goes to ``on_crash``. Both return UNKNOWN."""
+        """The ctypes callback. It keeps an exception that a signal handler raises for the driver's Python caller,
+        and passes any other exception that is not a DriverFault to ``on_crash``. In both cases it returns
+        UNKNOWN."""
         function = self.function
 
         def entry(*arguments: int) -> int:
@@ -83,7 +84,7 @@ def put_f32(address: int, value: float) -> None:
 
 
 def put_text(address: int, size: int, text: str) -> None:
-    """Store a NUL-terminated string, cut to ``size`` bytes including its NUL."""
+    """Store a NUL-terminated string, truncated to ``size`` bytes including its NUL."""
     if size > 0:
         ctypes.memmove(address, text.encode()[: size - 1] + b"\0", min(len(text.encode()), size - 1) + 1)
 

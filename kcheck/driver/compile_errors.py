@@ -1,4 +1,4 @@
-"""What a compiler refuses, in one sentence at a line of the user's, with a fix where one is known."""
+"""Explains a compiler's error in one sentence, with the user's line and, if one is known, a fix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CompileError:
 
 
 class RefusedBefore(Exception):
-    """A compiler has refused a kernel for the same types before, for the reason ``why``."""
+    """A compiler has already rejected the kernel for the same types, for the reason ``why``."""
 
     def __init__(self, why: CompileError) -> None:
         super().__init__(why.message)
@@ -61,8 +61,9 @@ class RefusedBefore(Exception):
 
 
 def refuse_once(kind: Any) -> None:
-    """Let a class of dispatchers compile a kernel once for each signature, even if the compiler refuses it: later
-    calls of ``compile`` raise RefusedBefore. Numba would go through its passes again for every launch."""
+    """Patch a dispatcher class so that a kernel that the compiler rejects is compiled only once for each
+    signature. Later calls of ``compile`` raise RefusedBefore; Numba would run all its passes again at every
+    launch."""
     plain = kind.compile
     refused: WeakKeyDictionary[Any, dict[Any, CompileError]] = WeakKeyDictionary()
 
@@ -82,21 +83,21 @@ def refuse_once(kind: Any) -> None:
 
 
 def is_compiler_error(error: BaseException) -> bool:
-    """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
+    """Whether Numba, NVVM, nvJitLink or NVRTC rejected the kernel's code."""
     if isinstance(error, RefusedBefore) or _unknown_ufunc(error):
         return True
     return bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
 
 
 def _unknown_ufunc(error: BaseException) -> str:
-    """The function of NumPy that Numba typed and then did not find in its table for CUDA, such as np.sqrt and
-    np.exp (numba-cuda 0.30); else empty."""
+    """The NumPy function that Numba typed but cannot lower, because its table for CUDA lacks it, such as np.sqrt
+    and np.exp (numba-cuda 0.30); else empty."""
     is_key = isinstance(error, KeyError) and len(error.args) == 1
     return error.args[0].__name__ if is_key and type(error.args[0]).__name__ == "ufunc" else ""
 
 
 def explain(error: BaseException) -> CompileError:
-    """A compiler's error in plain words."""
+    """A compiler's error as a sentence, with its fix and place."""
     if isinstance(error, RefusedBefore):
         return error.why
     place = compiler_place(error)
@@ -176,7 +177,8 @@ def _not_a_scalar(name: str, types: str, place: Span | None) -> CompileError:
 
 
 def _types(text: str) -> str:
-    """Numba's types as Python writes them: ``array(float32, 1d, C), Literal[int](3)`` is ``float32[:], int64``."""
+    """Numba's types as signatures write them: ``array(float32, 1d, C), Literal[int](3)`` is ``float32[:],
+    int64``."""
 
     def array(match: re.Match[str]) -> str:
         return f"{match[1]}[{', '.join(':' * int(match[2]))}]"
@@ -187,7 +189,7 @@ def _types(text: str) -> str:
 
 
 class _Line:
-    """The source at a place."""
+    """The user's source line at a place."""
 
     def __init__(self, place: Span | None) -> None:
         self._nodes: list[ast.AST] = []
@@ -206,24 +208,24 @@ class _Line:
                     self._nodes.append(node)
 
     def call(self, name: str) -> str:
-        """What is called by that name: ``np.sort``; empty if nothing is."""
+        """The call of that name as it is written, such as ``np.sort``; empty if there is none."""
         for node in self._nodes:
             if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name:
                 return ast.unparse(node.func)
         return ""
 
     def owner(self, attribute: str) -> str:
-        """The variable of which an attribute is taken."""
+        """The variable whose attribute is read; empty if there is none."""
         found = (n.value for n in self._nodes if isinstance(n, ast.Attribute) and n.attr == attribute)
         return next((value.id for value in found if isinstance(value, ast.Name)), "")
 
     def only_indexed(self) -> str:
-        """The only variable that is indexed."""
+        """The only variable that is indexed; empty if there is not exactly one."""
         found = {n.value.id for n in self._nodes if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
         return found.pop() if len(found) == 1 else ""
 
     def bare(self) -> str:
-        """The only parameter that is used without an index or an attribute."""
+        """The only parameter that is used without an index or an attribute; empty if there is not exactly one."""
         owners = {id(n.value) for n in self._nodes if isinstance(n, ast.Subscript | ast.Attribute)}
         names = {n.id for n in self._nodes if isinstance(n, ast.Name) and id(n) not in owners}
         found = names & self._parameters
@@ -231,8 +233,8 @@ class _Line:
 
 
 def compiler_message(error: BaseException) -> str:
-    """The lines of a compiler's message that say what is wrong, on one line: no overloads that Numba tried, no
-    addresses, and no excerpts of the source, whose place is known anyway."""
+    """What a compiler's message says is wrong, on one line: without the overloads that Numba tried, without
+    addresses, and without excerpts of the source, because the place is reported separately."""
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
     text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
     text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
@@ -242,7 +244,7 @@ def compiler_message(error: BaseException) -> str:
 
 
 def compiler_place(error: BaseException) -> Span | None:
-    """The last place in a user's file that the message names; if there is none, the last that Numba looked at.
+    """The last place in a user's file that the message names; if there is none, the last one that Numba processed.
 
     Type inference often drops the place from the message (numba-cuda 0.30); its frames still hold it, as ``loc``
     of the statement or constraint.
@@ -261,7 +263,7 @@ def compiler_place(error: BaseException) -> Span | None:
 
 
 def _is_source(file: str) -> bool:
-    """Whether a path is a file of the user's, and not the relative name of one of Numba's."""
+    """Whether a path is an existing file of the user, not the relative name of a file of Numba."""
     return is_users(os.path.abspath(file)) and os.path.exists(file)
 
 

@@ -1,5 +1,5 @@
-"""The resources of a kernel, as assembled: nvJitLink, which needs no driver, compiles PTX to a cubin, which is
-read here.
+"""The resources of an assembled kernel. nvJitLink, which needs no driver, assembles PTX to a cubin, and this
+module reads the cubin.
 
 A cubin is an ELF file. Registers, frame and stack sizes are in ``.nv.info`` as (kind, symbol, value) records;
 shared and constant memory are the sizes of sections. The kinds were found by comparing cubins with the output of
@@ -24,7 +24,7 @@ from kcheck.errors import PtxError
 
 _REGCOUNT, _MIN_STACK_SIZE = 0x2F, 0x12  # EIATTR_*
 _FORMAT_SIZED = 4  # a record whose 16-bit field is the size of what follows
-_SYSTEM_SHARED = 1 << 10  # counted into a kernel's shared memory from compute capability 9.0 on, not its own
+_SYSTEM_SHARED = 1 << 10  # reserved for the system, but counted as the kernel's from compute capability 9.0
 _OPTIONS = re.compile(r"^// kcheck-link: max_registers=(\d+)$", re.MULTILINE)
 
 
@@ -40,14 +40,14 @@ class CubinResources:
 
 
 def with_link_options(ptx: str, max_registers: int | None) -> str:
-    """The PTX with the link options as a comment at its end: there they survive Numba's caches and move no
-    line."""
+    """The PTX with the link options in a comment at its end, where they survive Numba's caches and do not change
+    line numbers."""
     return f"{ptx}\n// kcheck-link: max_registers={max_registers}\n" if max_registers else ptx
 
 
 def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], CubinResources]:
-    """A function (ptx, entry) -> Resources for a compute capability; results are cached. It raises PtxError with
-    the assembler's message if the assembler rejects the code.
+    """A function (ptx, entry) -> CubinResources for a compute capability; results are cached. It raises PtxError
+    with the assembler's message if the assembler rejects the code.
     """
 
     @functools.lru_cache(maxsize=1024)
@@ -75,7 +75,7 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     option = _OPTIONS.search(ptx)
-    # as numba-cuda names its targets: code for 9.0 and later may use what only that architecture has
+    # like numba-cuda: from 9.0 on, code may use features that only this architecture has (the suffix a)
     arch = f"sm_{cc[0]}{cc[1]}" + ("a" if cc >= (9, 0) else "")
     options = LinkerOptions(arch=arch, max_register_count=int(option[1]) if option else None)
     try:
@@ -89,7 +89,7 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
 
 
 def _runtime(ptx: str) -> list[Any]:
-    """The device runtime if a kernel calls it for a grid barrier; numba-cuda links it, too."""
+    """The device runtime, if a kernel calls it for a grid barrier; numba-cuda links it then, too."""
     from cuda.core import ObjectCode
 
     if "cudaCG" not in ptx:
@@ -102,7 +102,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Cubi
     """The resources of a kernel of a cubin.
 
     Raises:
-        PtxError: the cubin holds no such kernel.
+        PtxError: the cubin does not contain the kernel.
     """
     sections = {name: (kind, content) for name, kind, content in _sections(cubin)}
     if f".text.{entry}" not in sections:
@@ -128,7 +128,7 @@ def _size(sections: dict[str, tuple[int, int | bytes]], name: str) -> int:
 
 
 def _sections(cubin: bytes) -> Iterator[tuple[str, int, int | bytes]]:
-    """Name, type and content of each section; only the size of a section without content in the file."""
+    """Name, type and content of each section; instead of the content, the size if the file does not contain it."""
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     count, names = struct.unpack_from("<HH", cubin, 0x3C)
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + 64 * n) for n in range(count)]
@@ -148,7 +148,7 @@ def _symbols(sections: dict[str, tuple[int, int | bytes]]) -> Iterator[str]:
 
 
 def _info(content: int | bytes) -> Iterator[tuple[int, int, int]]:
-    """(attribute, symbol, value) of the ``.nv.info`` records that hold a symbol and a value."""
+    """(attribute, symbol, value) of the ``.nv.info`` records that contain a symbol and a value."""
     assert isinstance(content, bytes)
     at = 0
     while at + 4 <= len(content):

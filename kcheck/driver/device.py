@@ -1,8 +1,8 @@
 """Calls about the driver and its device: ``cuInit``, ``cuDriver*``, ``cuDevice*``, ``cuGetError*``.
 
-Attributes by which a program sizes its launches are an A100's (CUDA C Programming Guide, table
-"Technical Specifications per Compute Capability"); the others are those of a device without graphs or
-peers.
+Attributes by which a program chooses the size of its launches are an A100's (CUDA C Programming Guide, table
+"Technical Specifications per Compute Capability"), except shared memory, which depends on the compute capability.
+The others are those of a device without graphs or peers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UUID = b"kcheck-cpu-00001"
 
 
 def shared_per_multiprocessor(cc: tuple[int, int]) -> int:
-    """Bytes of shared memory of one multiprocessor; the largest known size for an unknown architecture."""
+    """Bytes of shared memory of one multiprocessor; for an unknown architecture, the largest known size."""
     known = BY_CAPABILITY.get(cc)
     return (known.shared if known is not None else max(m.shared for m in BY_CAPABILITY.values())) << 10
 
@@ -73,7 +73,7 @@ def attributes(cc: tuple[int, int]) -> dict[int, int]:
         82: REGISTERS,
         83: 1,  # managed memory
         86: 1,  # native host atomics
-        87: 32,  # single to double performance ratio is 2 on an A100; 32 is that of most devices
+        87: 32,  # ratio of single to double precision performance: that of most devices (an A100's is 2)
         88: 1,  # pageable memory access
         89: 1,  # concurrent managed access
         90: 1,  # compute preemption
@@ -88,7 +88,7 @@ def attributes(cc: tuple[int, int]) -> dict[int, int]:
 
 @functools.cache
 def _result_texts() -> dict[int, ctypes.Array[ctypes.c_char]]:
-    """The name of every CUresult, at a fixed address."""
+    """The name of every CUresult as a C string, whose address stays valid."""
     from cuda.bindings.driver import CUresult
 
     return {int(row.value): ctypes.create_string_buffer(row.name.encode()) for row in CUresult}
@@ -169,5 +169,6 @@ def calls(machine: Machine) -> Table:
         "cuDeviceCanAccessPeer": DriverCall("pii", can_access_peer),
         "cuGetErrorName": DriverCall("ip", error_text),
         "cuGetErrorString": DriverCall("ip", error_text),
-        "cuGetExportTable": DriverCall("pp", lambda out, table: Result.NOT_FOUND),  # 0 would make NVRTC call NULL
+        # After SUCCESS, NVRTC would call a null pointer.
+        "cuGetExportTable": DriverCall("pp", lambda out, table: Result.NOT_FOUND),
     }

@@ -54,7 +54,7 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
         soname: its DT_SONAME, by which a later ``dlopen`` finds it loaded.
         exports: the functions to export; the nth jumps through slot n.
         slots: how many trampolines there are, at least ``len(exports)``.
-        machine: as ``platform.machine()`` says.
+        machine: as ``platform.machine()`` returns it.
 
     Raises:
         DeviceUnavailable: there is no trampoline for this machine.
@@ -129,7 +129,7 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
 
 
 def _jump(at: int, slot: int, machine: str) -> bytes:
-    """The code at address ``at`` that jumps to the address held in ``slot``."""
+    """The code for address ``at`` that jumps to the address stored in ``slot``."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - (at + 6)) + b"\xcc\xcc"
     pages = (slot >> 12) - (at >> 12)

@@ -28,9 +28,9 @@ class FindingLog:
     """Reports what this process finds.
 
     Args:
-        path: the file that every process appends to; counts go beside it.
-        levels: by sanitizer, where they are not error.
-        stream: where people read.
+        path: the file that every process appends to; the files with counts are in the same folder.
+        levels: the levels of sanitizers; error for the others.
+        stream: where the findings are printed for people to read.
     """
 
     def __init__(self, path: str, levels: Mapping[str, Level], stream: TextIO) -> None:
@@ -82,7 +82,7 @@ class FindingLog:
 
 
 def _site(finding: Finding) -> Site:
-    """The key of equal findings, of which only the first is reported."""
+    """Findings with the same key are equal, and only the first one is reported."""
     return (finding.rule, finding.severity, finding.note, finding.kernel, finding.place)
 
 
@@ -122,7 +122,7 @@ def _value(value: Any) -> Any:
 
 
 def told(finding: Finding) -> list[str]:
-    """A finding in lines::
+    """The lines of text for a finding::
 
     kcheck: script.py:12: memcheck in gemm: reads 4 bytes right past the end of ...
             c[i] += a[i, k] * b[k, j]

@@ -1,6 +1,6 @@
-"""Host memory that kernels may access: ranges that may overlap, each until it is released.
+"""Ranges of host memory that kernels may access until each range is released.
 
-The driver registers a byte of host memory once, but tensors that share memory are freed one by one.
+Ranges may overlap: tensors that share memory are freed one by one, but the driver registers a byte only once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class HostRanges:
     """Ranges of host memory that are registered with a device. Thread-safe.
 
     Args:
-        memory: the device's.
+        memory: the device's memory.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -62,7 +62,7 @@ class HostRanges:
                 self._register_again({(block.base, block.end)})
 
     def _register_again(self, areas: set[tuple[int, int]]) -> None:
-        """Register the unions of the overlapping ranges that lie in ``areas``."""
+        """Register the unions of the overlapping ranges that start in ``areas``."""
         for low, _ in areas:
             self._memory.unregister(low)
         inside = sorted(

@@ -45,9 +45,9 @@ class DeviceSettings:
 def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) -> DeviceSettings:
     """The settings for an environment.
 
-    ``KCHECK_CC`` is the compute capability, unless ``cc`` is given; ``KCHECK_CACHE_DIR``, else
-    ``XDG_CACHE_HOME/kcheck``, else ``~/.cache/kcheck`` the cache folder. The device has half of the machine's
-    memory, at most 16 GiB, and :func:`threads`.
+    The compute capability is ``cc``, or if that is None, ``KCHECK_CC``. The cache folder is ``KCHECK_CACHE_DIR``,
+    otherwise ``XDG_CACHE_HOME/kcheck``, otherwise ``~/.cache/kcheck``. The device has half of the machine's
+    memory, at most 16 GiB, and as many processors as :func:`threads` returns.
 
     Raises:
         DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
@@ -71,10 +71,10 @@ def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:
     """``8.0``, ``80`` or ``sm_80`` as (8, 0); the default for an empty text.
 
     Args:
-        asked: the text before it in the user's input, for the message.
+        asked: what precedes the text in the user's input, for the message.
 
     Raises:
-        DeviceUnavailable: anything else.
+        DeviceUnavailable: the text is not a compute capability.
     """
     if not text:
         return DEFAULT_CC
@@ -105,7 +105,7 @@ def install(
         write: is called with what kernels print.
 
     Raises:
-        DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this machine is not
+        DeviceUnavailable: numba.cuda is already imported, the stub does not load, or this machine is not
             supported.
     """
     link.watch_imports()

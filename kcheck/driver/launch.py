@@ -20,9 +20,8 @@ from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import keep
 from kcheck.model.multiprocessor import REGISTERS
 
-# CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only affect scheduling or memory
-# (priority, access and synchronization policy, memory domains, programmatic launch, carveout) do not change
-# results.
+# CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. The ignored ones only affect scheduling or
+# memory (priority, access and synchronization policy, memory domains, programmatic launch, carveout), not results.
 _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72
@@ -106,7 +105,7 @@ def calls(code: LoadedLibraries, wait: Callable[[int], None]) -> Table:
 
 
 def check_shape(code: LoadedLibraries, kernel: LibraryKernel, shape: Shape) -> None:
-    """Reject what a GPU rejects.
+    """Reject a launch that a GPU would reject.
 
     Raises:
         DriverFault: INVALID_VALUE for sizes beyond CUDA's limits, LAUNCH_OUT_OF_RESOURCES for too many registers,
@@ -126,7 +125,11 @@ def check_shape(code: LoadedLibraries, kernel: LibraryKernel, shape: Shape) -> N
 
 
 def gather(kernel: LibraryKernel, params: int, extra: int, native: Native) -> bytes:
-    """The bytes of the parameters, from an array of pointers or from one buffer (``extra``)."""
+    """The bytes of the parameters, from an array of pointers or from one buffer (``extra``).
+
+    Raises:
+        DriverFault: INVALID_VALUE if the buffer is too small, or ``extra`` contains an unknown option.
+    """
     if params:
         content = ctypes.create_string_buffer(kernel.entry.param_bytes)
         native.gather(ctypes.addressof(content), params, kernel.slots_address, len(kernel.entry.params))

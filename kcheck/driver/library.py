@@ -40,11 +40,11 @@ _REGISTER_UNIT = 256  # a warp's registers are allocated in units of this many (
 
 
 Assembler: TypeAlias = Callable[[str, str], CubinResources]
-"""The resources of (ptx, entry), by the assembler; raises PtxError if it rejects the code."""
+"""A function (ptx, entry) -> resources; raises PtxError if the assembler rejects the code."""
 
 
 Shape: TypeAlias = tuple[Index3, Index3, int, bool]
-"""Of a launch: grid, block, bytes of dynamic shared memory, and whether it is cooperative."""
+"""The shape of a launch: grid, block, bytes of dynamic shared memory, and whether it is cooperative."""
 
 
 @dataclass
@@ -61,9 +61,9 @@ class LibraryKernel:
 
     Attributes:
         settings: the attributes that the program has set, by number.
-        accepted: the shape of a launch that was accepted.
-        slots_address: the offsets and sizes of its parameters, as :attr:`kcheck.cpu.native.Native.gather` reads
-            them.
+        accepted: the shape of the last launch that was checked and accepted; None if there is none.
+        slots_address: address of the offsets and sizes of its parameters, as
+            :attr:`kcheck.cpu.native.Native.gather` reads them.
     """
 
     library: int
@@ -90,7 +90,7 @@ class LoadedLibraries:
     kernels: Handles[LibraryKernel] = field(default_factory=Handles)
 
     def resources(self, kernel: LibraryKernel) -> CubinResources:
-        """Raises DriverFault(INVALID_PTX) if the assembler rejects the code."""
+        """The resources of a kernel. Raises DriverFault(INVALID_PTX) if the assembler rejects the code."""
         try:
             return self.assemble(kernel.module.text, kernel.entry.name)
         except PtxError as fault:
@@ -98,11 +98,11 @@ class LoadedLibraries:
             raise DriverFault(Result.INVALID_PTX) from fault
 
     def max_dynamic_shared(self, kernel: LibraryKernel) -> int:
-        """Bytes of dynamic shared memory that a launch may ask for."""
+        """Bytes of dynamic shared memory that a launch may request."""
         return kernel.settings.get(_MAX_DYNAMIC_SHARED, SHARED_PER_BLOCK)
 
     def occupancy(self, kernel: LibraryKernel, threads: int, dynamic_shared: int) -> int:
-        """Blocks that fit on one multiprocessor at once, by threads, registers and shared memory."""
+        """Blocks that fit on one multiprocessor at once, limited by threads, registers and shared memory."""
         if not 0 < threads <= MAX_THREADS_PER_BLOCK:
             raise DriverFault(Result.INVALID_VALUE)
         resources = self.resources(kernel)
@@ -116,7 +116,7 @@ class LoadedLibraries:
         )
 
     def registers(self, kernel: LibraryKernel, threads: int) -> int:
-        """Registers of a block, which each warp allocates in units."""
+        """Registers that a block allocates; each warp allocates whole units."""
         per_warp = align_up(max(self.resources(kernel).registers, 1) * WARP, _REGISTER_UNIT)
         return per_warp * ceil_div(threads, WARP)
 
@@ -248,7 +248,7 @@ def _kernels(code: LoadedLibraries) -> Table:
 
     def function(out: int, handle: int) -> None:
         code.kernels[handle]
-        put_u64(out, handle)  # with one context a kernel is its own function
+        put_u64(out, handle)  # there is only one context, so a kernel is its own function
 
     def known(handle: int, *rest: int) -> None:
         code.kernels[handle]
@@ -277,7 +277,7 @@ def _occupancy(code: LoadedLibraries) -> Table:
 
     def block_size(grid: int, block: int, handle: int, function: int, dynamic_shared: int, limit: int) -> None:
         kernel = code.kernels[handle]
-        # shared memory per block as a function of its size: a C callback, when one is given
+        # an optional C callback: bytes of shared memory as a function of the block size
         shared = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(function) if function else None
         best = (0, 0, 0)
         most = min(limit or MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)

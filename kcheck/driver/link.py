@@ -1,22 +1,24 @@
 """Patches of numba-cuda: a finished link yields PTX, not a cubin; kernels have line information. Each module is
-patched right after it is imported, since programs import numba.cuda themselves:
+patched right after it is imported, because programs import numba.cuda themselves:
 
-* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on unchanged, and a
-cubin, which is machine code only, is rejected with numba-cuda's LinkerError. Functions that the PTX calls are kept
-when LTO-IR is linked.
+* ``cudadrv.driver._Linker.complete``: nvJitLink links LTO-IR to PTX, PTX is passed on unchanged, and a cubin,
+  which is only machine code, is rejected with numba-cuda's LinkerError. Functions that the PTX calls are kept when
+  LTO-IR is linked.
 * ``cudadrv.driver.Function``: attributes such as the number of registers are computed when a program reads them,
-not at load, since that takes a second link.
-* ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: kernels that are cached on disk have other keys than those
-compiled for a GPU.
-* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line; and
-  ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code, and ``CUDADIBuilder`` leaves variables out.
-* ``lowering`` and ``cudaimpl``: the symbol of a shared array contains its variable, shape and dtype.
-* ``dispatcher.CUDADispatcher.call``: the arguments are checked against an explicit signature; and ``compile`` runs
-without garbage collection.
-* ``lowering.Lower`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are reported
-  (:mod:`kcheck.driver.raising`).
-* ``dispatcher.launch`` and ``cudadrv.driver.Driver``: an exception that a signal handler raises during a call is
-  raised by it.
+  not at load, because that takes a second link.
+* ``codegen.JITCUDACodegen``: keys in the cache on disk differ from those of kernels compiled for a GPU.
+  ``codegen.CUDACodeLibrary``: kernels that count references are linked without line information.
+* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line. ``debuginfo.DIBuilder``
+  makes this information link with NVRTC's code, and ``debuginfo.CUDADIBuilder`` omits variables from it.
+* ``lowering``, ``cudaimpl`` and ``cudadrv.nvvm``: the symbol of a shared array contains its variable, shape and
+  dtype (:mod:`kcheck.driver.names`).
+* ``dispatcher.CUDADispatcher``: ``call`` compares the arguments with an explicit signature
+  (:mod:`kcheck.driver.signatures`), and ``compile`` runs without garbage collection.
+* ``lowering.Lower``, ``core.callconv.CUDACallConv`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are
+  reported (:mod:`kcheck.driver.raising`).
+* ``core.targetconfig.TargetConfig``: options are compared without listing all of them.
+* ``dispatcher.launch`` and ``cudadrv.driver.Driver``: a call raises what a signal handler raises during it
+  (:mod:`kcheck.driver.signals`).
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ from kcheck.errors import DeviceUnavailable
 from kcheck.garbage import no_collection
 from kcheck.version import __version__
 
-# Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
+# Archives are not linked. A linker would search libcudadevrt for undefined functions, but lowered code implements
+# these itself.
 _SEARCHED = frozenset({"library"})
 
 
 def patch_driver(driver: Any) -> None:
-    """Change ``numba.cuda.cudadrv.driver``."""
+    """Change ``numba.cuda.cudadrv.driver``: a link yields PTX, and attributes of kernels are computed on
+    access."""
     driver._Linker.complete = _complete_for(driver)
 
     class LazyFunction(driver.CudaPythonFunction):  # type: ignore[misc]
@@ -72,7 +76,7 @@ def patch_driver(driver: Any) -> None:
 
 def _complete_for(driver: Any) -> Callable[[Any], Any]:
     def complete(self: Any) -> Any:
-        """Finish the link: an ObjectCode of PTX."""
+        """Finish the link, and return an ObjectCode of PTX."""
         texts: list[str] = []
         linked = [code for code in self._object_codes if code.code_type not in ("ptx", *_SEARCHED)]
         self._info_log = self._error_log = ""
@@ -104,9 +108,9 @@ _FUNCTION = re.compile(r"(\.extern\s+)?\.func\s*(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
 
 
 def called_from(texts: Sequence[str]) -> list[str]:
-    """The functions that PTX declares and that code other than PTX must define, sorted."""
+    """The functions that the PTX declares but does not define, so that other code must define them, sorted."""
     from kcheck.ptx.lowering.calls import (
-        PROVIDED,  # imports all of kcheck.ptx, which a run from a full cache does not need
+        PROVIDED,  # imports all of kcheck.ptx, which a run does not need if its code is cached
     )
 
     found = [match.groups() for text in texts for match in _FUNCTION.finditer(text)]
@@ -127,7 +131,7 @@ def _text(code: bytes | str) -> str:
 
 
 def patch_linker_lines(driver: Any) -> None:
-    """Turn line information on in links (numba-cuda leaves it off, whatever the kernel was compiled with)."""
+    """Turn on line information in links: numba-cuda leaves it off, even if the kernel was compiled with it."""
     start = driver._Linker.__init__
 
     @functools.wraps(start)
@@ -156,7 +160,7 @@ def patch_launch(dispatcher: Any) -> None:
 
 
 def patch_compiler(compiler: Any) -> None:
-    """Change ``numba.cuda.compiler``."""
+    """Change ``numba.cuda.compiler``: compile with line information."""
     plain = compiler.compile_cuda
 
     @functools.wraps(plain)
@@ -183,8 +187,8 @@ def patch_compiler(compiler: Any) -> None:
 def patch_debuginfo(debuginfo: Any) -> None:
     """Change ``numba.cuda.debuginfo``: make line information link with NVRTC's code, such as bfloat16's functions.
 
-    Both state the version of their debug information. numba-cuda calls a mismatch a warning, NVRTC an error, and
-    LTO rejects modules that disagree on that (LLVM, "Module Flags Metadata").
+    Modules of both state the version of their debug information. In numba-cuda's modules a mismatch is a warning,
+    in NVRTC's an error, and LTO rejects modules that disagree on that (LLVM, "Module Flags Metadata").
     """
     is_error, is_warning = 1, 2
 
@@ -223,8 +227,8 @@ def patch_variables(debuginfo: Any) -> None:
 
 
 def patch_codegen(codegen: Any) -> None:
-    """Change ``numba.cuda.codegen``: its disk cache is separate for each version of kcheck, since a kernel cached
-    on a GPU is machine code; and kernels that count references are linked without line information.
+    """Change ``numba.cuda.codegen``: its disk cache is separate for each version of kcheck, because a kernel
+    cached on a GPU is machine code; and kernels that count references are linked without line information.
 
     numba-cuda's calls of its runtime (``NRT_incref``) have no source location. LLVM rejects the module once LTO
     inlines them: every call in a function with debug information must have one.
@@ -253,7 +257,7 @@ def _without_lines(ir: str) -> str:
 def patch_compilation(dispatcher: Any) -> None:
     """Change ``numba.cuda.dispatcher``: no garbage collection while a kernel is compiled.
 
-    Numba creates many objects, and visiting them again and again takes time.
+    Numba creates many objects, which the collector would visit again and again.
     """
     plain = dispatcher.CUDADispatcher.compile
 
@@ -268,7 +272,7 @@ def patch_compilation(dispatcher: Any) -> None:
 def patch_options(targetconfig: Any) -> None:
     """Change ``numba.cuda.core.targetconfig``: compare the options of a compilation without listing all of them.
 
-    Numba looks every operation up by its types and these options, and lists some twenty options for each look-up.
+    Numba looks up every operation by its types and these options, and lists some twenty options for each lookup.
     """
     config = targetconfig.TargetConfig
     plain = config.__eq__
@@ -277,12 +281,12 @@ def patch_options(targetconfig: Any) -> None:
     def equal(self: Any, other: Any) -> Any:
         if type(self) is type(other) and self._values == other._values:
             return True
-        return plain(self, other)  # one may hold a default that the other leaves out
+        return plain(self, other)  # one may contain a default that the other omits
 
     def of_class(self: Any) -> int:
         kind = type(self)
         if kind not in hashes:
-            hashes[kind] = hash(tuple(sorted(kind.options)))  # as Numba's own, which sorts the names alone
+            hashes[kind] = hash(tuple(sorted(kind.options)))  # like Numba's own hash, which uses only the names
         return hashes[kind]
 
     config.__eq__ = equal
@@ -307,7 +311,7 @@ def watch_imports() -> None:
     """Patch numba.cuda when it is imported.
 
     Raises:
-        DeviceUnavailable: it is already imported: too late, since it looks for a driver at import.
+        DeviceUnavailable: it is already imported, so it has already looked for a driver.
     """
     for name in PATCHES:
         if name in sys.modules:

@@ -29,20 +29,20 @@ class Handles(Generic[T]):
         self._objects: dict[int, T] = {}
 
     def add(self, thing: T) -> int:
-        """A fresh handle."""
+        """Store an object; returns its new handle."""
         handle = next(self._next)
         self._objects[handle] = thing
         return handle
 
     def __getitem__(self, handle: int) -> T:
-        """Raises DriverFault(INVALID_HANDLE) for an invalid or destroyed handle."""
+        """The object of a handle. Raises DriverFault(INVALID_HANDLE) for an invalid or destroyed handle."""
         try:
             return self._objects[handle]
         except KeyError:
             raise DriverFault(Result.INVALID_HANDLE) from None
 
     def pop(self, handle: int) -> T:
-        """The object; its handle is invalid afterwards."""
+        """Remove and return the object of a handle, which is invalid afterwards."""
         thing = self[handle]
         del self._objects[handle]
         return thing
@@ -78,7 +78,7 @@ class Machine:
 
     @property
     def memory(self) -> Memory:
-        """The device's memory, which pinned and managed host memory share."""
+        """The device's memory; pinned and managed host memory are allocated from it, too."""
         return self.executor.memory
 
     def context_stack(self) -> list[int]:

@@ -209,7 +209,7 @@ def _queries(machine: Machine) -> Table:
 
 
 def _pools(machine: Machine, wait: Wait) -> Table:
-    """Stream-ordered allocation. A pool keeps no freed memory."""
+    """Stream-ordered allocation. Pools do not retain freed memory."""
     pools: Handles[None] = Handles()
     default = pools.add(None)
     chosen = [default]

@@ -1,7 +1,7 @@
-"""Give shared arrays symbols that contain variable, shape and dtype, so that findings can name their elements.
+"""Gives shared arrays symbols that contain variable, shape and dtype, so that findings can name their elements.
 
-Numba calls them ``_cudapy_smem_1``, ``_cudapy_smem_2``. So does the IR that programs can inspect; its metadata
-holds the names that NVVM gets. A symbol goes unchanged through NVVM, the linker and every cache, and no
+Numba's symbols are ``_cudapy_smem_1``, ``_cudapy_smem_2``. The IR that programs can inspect keeps them, and its
+metadata contains the symbols that NVVM gets. NVVM, the linker and every cache preserve a symbol, and no
 instruction depends on it.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from kcheck.ptx.syntax.symbols import ITEMSIZES, ArraySymbol, array_symbol
 
-_SHARED = 3  # the address space, as NVVM numbers them
+_SHARED = 3  # the number of the shared address space in NVVM
 _NAMES = "kcheck.arrays"  # named metadata: pairs of Numba's symbol and ours
 _PAIR = re.compile(r'= !\{ *!"(_cudapy_smem_\d+)", *!"(_cudapy_smem_\d+__[^"]*)" *\}')
 _here = threading.local()
 
 
 def patch_lowering(lowering: Any) -> None:
-    """Change ``numba.cuda.lowering``: know which assignment is being lowered."""
+    """Change ``numba.cuda.lowering``: record which assignment is being lowered."""
     plain = lowering.CUDALower.lower_assign
 
     @functools.wraps(plain)
@@ -37,7 +37,7 @@ def patch_lowering(lowering: Any) -> None:
 
 
 def patch_arrays(cudaimpl: Any) -> None:
-    """Change ``numba.cuda.cudaimpl``: note the name of a shared array's symbol."""
+    """Change ``numba.cuda.cudaimpl``: record the symbol of each shared array in the metadata of its module."""
     plain = cudaimpl._generic_array
 
     @functools.wraps(plain)
@@ -58,7 +58,7 @@ def patch_arrays(cudaimpl: Any) -> None:
 
 
 def patch_nvvm(nvvm: Any) -> None:
-    """Change ``numba.cuda.cudadrv.nvvm``: give shared arrays their names in the IR that is compiled."""
+    """Change ``numba.cuda.cudadrv.nvvm``: rename the symbols of shared arrays in the IR that is compiled."""
     plain = nvvm.llvm_replace
 
     @functools.wraps(plain)
@@ -69,7 +69,7 @@ def patch_nvvm(nvvm: Any) -> None:
 
 
 def renamed(text: str) -> str:
-    """The IR of a module with the names that its metadata holds, and without that metadata."""
+    """The IR of a module with the symbols that its metadata contains, and without that metadata."""
     head = f"!{_NAMES} = "
     if head not in text:
         return text
@@ -79,13 +79,13 @@ def renamed(text: str) -> str:
 
 
 def _variable() -> str:
-    """The variable of the assignment that is being lowered; empty if the value gets no name."""
+    """The variable of the assignment that is being lowered; empty if the value is not assigned to a variable."""
     if getattr(_here, "assignment", None) is None:
         return ""
     lower, assignment = _here.assignment
     target = assignment.target.name
-    if target.startswith("$"):  # a temporary: the value may be assigned on
+    if target.startswith("$"):  # a temporary, which may be assigned to a variable
         values = [s for block in lower.blocks.values() for s in block.body if type(s) is type(assignment)]
         named = [s.target for s in values if type(s.value) is type(s.target) and s.value.name == target]
         target = next((var.name for var in named if not var.name.startswith("$")), "")
-    return str(target).partition(".")[0]  # without Numba's number of a variable that is assigned more than once
+    return str(target).partition(".")[0]  # Numba numbers variables that are assigned more than once

@@ -1,8 +1,8 @@
-"""Code that reports ``raise`` and ``assert``: without ``debug=True``, numba-cuda makes a silent return of both.
+"""Code that reports ``raise`` and ``assert``: without ``debug=True``, numba-cuda compiles both to a silent return.
 
 A kernel that can raise is lowered once, with a call that marks each ``raise``, and compiled twice. Without the
-marks the LLVM IR is what numba-cuda makes anywhere: that PTX runs, and is what ``kcheck lint`` measures. The
-marked PTX only says which threads raise what.
+marks the LLVM IR is the same as for a GPU: this PTX runs, and ``kcheck lint`` measures it. The marked PTX only
+reports which threads raise what.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from kcheck.ptx.syntax.raise_markers import is_marker, marker
 
 _loading: ContextVar[tuple[bytes, str]] = ContextVar("kcheck_loading", default=(b"", ""))
-"""The image that numba-cuda loads now, and its reporting PTX."""
+"""The image that numba-cuda is loading, and its reporting PTX."""
 _MARKED = re.compile(r'^(declare .*@"?kcheck_raise_.*\n\n?|.*@"?kcheck_raise_.*\n)', re.MULTILINE)
 
 
@@ -28,15 +28,16 @@ def patch_raises(lowering: Any) -> None:
             name = marker(exception_text(statement.exc_class, statement.exc_args))
             kind = llvm.FunctionType(llvm.VoidType(), ())
             mark = cgutils.get_or_insert_function(self.module, kind, name)
-            self.builder.call(mark, (), name="kcheck_raise_call")  # names without it stay as they are
+            # An unnamed call would change the numbers of the unnamed values after it.
+            self.builder.call(mark, (), name="kcheck_raise_call")
         plain(self, statement)
 
     lowering.Lower.lower_static_raise = lower_static_raise
 
 
 def patch_callconv(callconv: Any) -> None:
-    """Change ``numba.cuda.core.callconv``: say why an exception with computed arguments does not compile, which
-    fails with an AttributeError otherwise."""
+    """Change ``numba.cuda.core.callconv``: report why an exception with computed arguments does not compile,
+    instead of failing with an AttributeError."""
     from numba.cuda.core.errors import UnsupportedError
 
     def return_dynamic_user_exc(self: Any, builder: Any, *arguments: Any, loc: Any = None, **options: Any) -> None:
@@ -46,7 +47,7 @@ def patch_callconv(callconv: Any) -> None:
 
 
 def exception_text(kind: type[BaseException] | None, arguments: tuple[Any, ...] | None) -> str:
-    """``ValueError: negative``, as a traceback ends."""
+    """``ValueError: negative``, like the last line of a traceback."""
     if kind is None:
         return "the exception again"
     given = arguments or ()
@@ -55,7 +56,7 @@ def exception_text(kind: type[BaseException] | None, arguments: tuple[Any, ...] 
 
 
 def patch_libraries(codegen: Any) -> None:
-    """Change ``numba.cuda.codegen.CUDACodeLibrary``: set the marked IR aside, and load its PTX, too."""
+    """Change ``numba.cuda.codegen.CUDACodeLibrary``: keep the marked IR, and load its PTX as well."""
     library = codegen.CUDACodeLibrary
     cufunc, reduce_states, rebuild = library.get_cufunc, library._reduce_states, library._rebuild.__func__
 
@@ -99,7 +100,7 @@ def reporting(library: Any) -> str:
     made: str | None = getattr(library, "_kcheck_reporting", None)
     if made is None:
         made = ""
-        library.llvm_strs  # noqa: B018  # sets the marked IR aside
+        library.llvm_strs  # noqa: B018  # reading it stores the marked IR
         marked = getattr(library, "_kcheck_marked", None)
         if marked is not None and library._entry_name is not None:  # a kernel, not a device function
             aside = object.__new__(type(library))  # copy.copy would serialize it
@@ -115,7 +116,7 @@ def reporting(library: Any) -> str:
 
 
 def is_marked(text: str) -> bool:
-    """Whether PTX has a call that marks a ``raise``: the compiler removes those that cannot happen."""
+    """Whether PTX has a call that marks a ``raise``: the compiler removes calls that it can prove unreachable."""
     return any(is_marker(word) for word in re.findall(r"\w+", text))
 
 

@@ -6,6 +6,7 @@ reported as they occur.
 ``KCHECK_CC``           the compute capability
 ``KCHECK_TIMEOUT``      seconds that a launch may take
 ``KCHECK_SANITIZE``     levels of sanitizers, as ``racecheck=error,memcheck=off``
+``KCHECK_PYTHON``       the Python that runs kcheck, for the message of a Python that lacks it
 ======================  ===================================================================================
 """
 
@@ -34,9 +35,9 @@ def environment(
     """The environment of a process in which any numba.cuda program runs on the cpu device.
 
     Args:
-        base: that of the caller.
+        base: the caller's environment.
         findings: the file that findings are appended to, in its own folder.
-        cc: a compute capability such as ``8.0``; None leaves ``base``'s.
+        cc: a compute capability such as ``8.0``; None keeps that of ``base``.
         timeout: seconds that a launch may take.
         sanitize: levels by sanitizer. Default: memcheck and synccheck are errors, the others off.
     """
@@ -64,7 +65,7 @@ _started: list[Installed] = []
 
 
 def mark_of_use(findings: str) -> str:
-    """The file that exists once any process has used the device.
+    """The file that exists if a process has installed the device.
 
     Args:
         findings: the file of the findings.
@@ -73,7 +74,7 @@ def mark_of_use(findings: str) -> str:
 
 
 def what_is_absent(findings: str) -> str:
-    """What a process without Numba should have installed; empty if every process that wanted Numba has it.
+    """What to install for the first process that did not find Numba; empty if there was no such process.
 
     Args:
         findings: the file of the findings.

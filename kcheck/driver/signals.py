@@ -1,8 +1,8 @@
-"""What a signal handler raises during a driver call, raised by the Python function that made the call.
+"""Makes the Python caller of the driver raise what a signal handler raises during a driver call.
 
-A driver call is C that calls back into Python, and an exception does not pass through C. :func:`keep` holds the
-exception back and the call fails; :func:`guarded`, around what numba-cuda calls, raises it. A call without a guard
-returns an error code, and the signal is sent again a moment later.
+A driver call is C that calls back into Python, and exceptions do not pass through C. :func:`keep` stores the
+exception, and the call fails; :func:`guarded`, which wraps the functions that numba-cuda calls, raises it. A call
+without a guard returns an error code, and the signal is sent again a moment later.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kcheck.cpu.interrupts import handled_signal, without_launch
 from kcheck.dataclass import dataclass
 
 _AGAIN_SECONDS = 0.02
-_kept: list[BaseException] = []  # of the main thread, which alone runs signal handlers
+_kept: list[BaseException] = []  # of the main thread: only it runs signal handlers
 _entries: set[CodeType] = set()
 
 
 @dataclass
 class _Guards:
-    """How many guarded calls the main thread is in: the innermost one raises the kept exception."""
+    """Whether the main thread is in a guarded call (1) or not (0). Only the outermost call has a guard."""
 
     depth: int = 0
 
@@ -35,9 +35,9 @@ _guards = _Guards()
 
 
 def keep(error: BaseException) -> None:
-    """Hold back what a signal handler raised, until :func:`guarded` raises it."""
+    """Store what a signal handler raised, until :func:`guarded` raises it."""
     _kept.append(error)
-    # A guarded call raises it when it ends, however long that takes. Only without one is the signal sent again.
+    # A guarded call raises it when it ends, however long that takes. Without one, the signal is sent again.
     if not _guards.depth:
         _send_later(handled_signal(error) or signal.SIGINT)
 
@@ -53,7 +53,7 @@ def _send_later(number: int) -> None:
 
 
 def _take() -> BaseException | None:
-    """The first exception that is kept; none is kept afterwards. Two threads may call it at once: one gets it."""
+    """Remove all kept exceptions, and return the first. If two threads call this at once, only one gets it."""
     error: BaseException | None = None
     with suppress(IndexError):
         while True:
@@ -62,7 +62,7 @@ def _take() -> BaseException | None:
 
 
 def entered_from_c(code: CodeType) -> None:
-    """Note the code of a function that C calls.
+    """Register the code of a function that C calls.
 
     A handler may run before the first statement of the function, and so before any ``try``. ctypes then passes the
     exception to ``sys.unraisablehook``, and the call returns 0 without having done anything.
@@ -71,7 +71,7 @@ def entered_from_c(code: CodeType) -> None:
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes driver calls, changed to raise what a signal handler raised during them."""
+    """Wrap a function that makes driver calls: it raises what a signal handler raised during them."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -82,7 +82,8 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         def catch(unraisable: Any) -> None:
             entry, error = unraisable.exc_traceback, unraisable.exc_value
             is_entry = entry is not None and entry.tb_frame.f_code in _entries
-            if is_entry or (error is not None and handled_signal(error) is not None):  # such as in importlib
+            # The second condition finds what a handler raised in importlib, for example.
+            if is_entry or (error is not None and handled_signal(error) is not None):
                 keep(error)
             else:
                 hook(unraisable)
@@ -92,7 +93,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _guards.depth = depth + 1
             result = function(*arguments, **keywords)
-        except Exception:  # the error code of the call that was stopped
+        except Exception:  # from the error code of the interrupted call
             if not _kept:
                 raise
         except BaseException:  # raised by another handler, not in the driver

@@ -1,6 +1,6 @@
-"""Kernels that are compiled for one explicit signature, called with other types.
+"""Finds calls of kernels with one explicit signature whose arguments have other types.
 
-Numba does not look at the arguments of such a kernel, so a float32 array is read as float64, past its end.
+Numba does not check the arguments of such a kernel: it would read a float32 array as float64, past its end.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ class SignatureMismatch(TypeError):
     """A launch whose arguments do not match the kernel's only signature.
 
     Attributes:
-        function: the kernel in Python.
-        fix: what to do about it.
+        function: the kernel's Python function.
+        message, fix: what is wrong, and how to fix it.
     """
 
     def __init__(self, function: Any, message: str, fix: str) -> None:
@@ -33,13 +33,13 @@ def check_signature(dispatcher: Any, args: Sequence[Any]) -> None:
         return
     (expected,) = dispatcher.overloads
     if len(expected) != len(args):
-        return  # which Numba refuses
+        return  # Numba rejects the launch
     names = dispatcher.py_func.__code__.co_varnames
     wrong = []
     for name, kind, value in zip(names, expected, args, strict=False):
         try:
             actual = dispatcher.typeof_pyval(value)
-        except (TypeError, ValueError):  # no type: Numba says so
+        except (TypeError, ValueError):  # Numba reports an argument without a type
             return
         if (found := _differ(kind, actual)) is not None:
             wrong.append((name, *found))
@@ -54,7 +54,7 @@ def check_signature(dispatcher: Any, args: Sequence[Any]) -> None:
 
 
 def patch_dispatcher(module: Any) -> None:
-    """Change ``numba.cuda.dispatcher``: look at the arguments before a launch."""
+    """Change ``numba.cuda.dispatcher``: check the arguments before a launch."""
     plain = module.CUDADispatcher.call
 
     @functools.wraps(plain)
@@ -66,7 +66,7 @@ def patch_dispatcher(module: Any) -> None:
 
 
 def _differ(expected: Any, actual: Any) -> tuple[str, str] | None:
-    """The two types as signatures write them, where one cannot be used for the other."""
+    """The two types as signatures write them; None if the actual type can be passed as the expected one."""
     arrays = [all(hasattr(kind, name) for name in ("dtype", "ndim", "layout")) for kind in (expected, actual)]
     if arrays == [False, False]:
         return None  # numbers are converted
@@ -80,7 +80,8 @@ def _differ(expected: Any, actual: Any) -> tuple[str, str] | None:
 
 
 def _bits_of(dtype: Any) -> str:
-    """A dtype without its sign: programs, numba-cuda's own tests among them, pass int32 for uint32 on purpose."""
+    """A dtype without its signedness: programs, such as numba-cuda's own tests, pass int32 for uint32 on
+    purpose."""
     name = str(dtype)
     return name[1:] if name.startswith("uint") else name
 

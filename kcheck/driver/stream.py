@@ -1,7 +1,7 @@
 """Calls about streams and events.
 
-Every call is complete when it returns, so a stream only holds host callbacks. They run on one of the driver's
-threads, as on a GPU, and everything later in their stream waits for them.
+Every call is complete when it returns, so only host callbacks can be pending in a stream. They run on a thread of
+the driver, as with a GPU, and later calls in their stream wait for them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Streams:
         once."""
         stream = self.stream(handle)
         if self._thread is None or threading.current_thread() is self._thread:
-            return  # there was no callback yet, or this is one
+            return  # there has been no callback yet, or a callback waits
         waited = [stream] if stream is not self.default else [stream, *self.streams]
         if any(each.pending for each in waited):
             with self._done:

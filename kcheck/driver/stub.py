@@ -1,8 +1,8 @@
 """Write the stub ``libcuda.so.1``, load it, and fill its slots.
 
-``cuGetProcAddress`` returns one trampoline per name, made when the name is first requested: cuda.bindings requests
-about 525 names, of which a program calls a few dozen. At exit every slot points to a native function that returns
-0, because native destructors (those of cuda.bindings) still call the driver after Python has exited.
+``cuGetProcAddress`` returns one trampoline per name, created when the name is first requested: cuda.bindings
+requests about 525 names, of which a program calls a few dozen. At exit every slot points to a native function that
+returns 0, because native destructors (those of cuda.bindings) still call the driver after Python has exited.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Stub:
             self._slots[slot] = self._zero
 
     def forsake(self) -> None:
-        """From now on return NOT_INITIALIZED from every call, as a driver does in a child process forked after
-        ``cuInit``. Names of results are still available."""
+        """Return NOT_INITIALIZED from every call from now on, like NVIDIA's driver in a child process forked after
+        ``cuInit``. The names of results stay available."""
         dead = DriverCall("", lambda: Result.NOT_INITIALIZED)
         self._calls = {name: call if name in _ALWAYS else dead for name, call in self._calls.items()}
         for name, slot in self._slot_of.items():
@@ -79,7 +79,7 @@ class Stub:
                 self._slots[slot] = self._callback(name)
 
     def _get_proc_address(self, name: int, out: int, version: int, flags: int, status: int) -> None:
-        """cuGetProcAddress: every name has an address; unimplemented functions fail when they are called."""
+        """``cuGetProcAddress``: every name gets an address; unimplemented functions fail when they are called."""
         put_u64(out, self._trampoline(ctypes.string_at(name).decode()))
         put_u32(status, 0)
 
@@ -112,15 +112,15 @@ def _address(function: object) -> int:
 
 
 def _report_crash(name: str, crash: BaseException) -> None:
-    """Print an internal error in a callback: it cannot be raised."""
+    """Print an internal error in a callback, which cannot raise it through C."""
     print(f"kcheck: internal error in {name}", file=sys.stderr)
     traceback.print_exception(crash)
 
 
 def write_stub(folder: Path) -> Path:
-    """The stub in a cache folder, written if it is missing or differs. Its name contains a digest of its content,
-    so that versions do not clash. It is written to a temporary file and moved into place, so that two processes
-    may do so at once. If the folder is not writable, a temporary folder is used.
+    """The path of the stub in a cache folder, written if it is missing or differs. Its name contains a digest of
+    its content, so that versions do not clash. It is written to a temporary file and moved into place, so that two
+    processes may do so at once. If the folder is not writable, a temporary folder is used.
 
     Raises:
         DeviceUnavailable: there is no trampoline for this machine, or no writable folder.

@@ -1,7 +1,7 @@
 """Calls about arrays, textures and surfaces: ``cuArray*``, copies of boxes, ``cuTexObject*``, ``cuSurfObject*``.
 
-An array is a block of device memory in rows. Where a GPU interleaves texels, a program cannot see it: an array is
-accessed by copies, textures and surfaces only.
+An array is a block of device memory in rows. A GPU may interleave texels, but a program cannot observe that: only
+copies, textures and surfaces access an array.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAYERED, _SURFACE, _GATHER = 0x01, 0x02, 0x08  # CUDA_ARRAY3D_*
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
 _ARRAY_RESOURCE, _LINEAR_RESOURCE, _PITCH_RESOURCE = 0, 2, 3  # CUresourcetype
 _READ_AS_INTEGER, _NORMALIZED_COORDINATES, _SRGB = 0x01, 0x02, 0x10  # CU_TRSF_*
-_PITCH = 32  # bytes: cudaDeviceProp::texturePitchAlignment; rows of arrays and of cuMemAllocPitch are more
+_PITCH = 32  # bytes: cudaDeviceProp::texturePitchAlignment; rows of arrays and of cuMemAllocPitch use _ROW
 _ROW = 512
 _MOST_TEXELS = 1 << 27  # of linear memory
 _ARRAY3D = "<3Q3I4x"
@@ -81,7 +81,7 @@ class CudaArray:
 
 @dataclass(frozen=True, slots=True)
 class _CopySide:
-    """One side of a copy of a box: the address of its first byte, bytes from row to row and slice to slice."""
+    """One side of the copy of a box: the address of its first byte, and its row and slice pitches in bytes."""
 
     address: int
     pitch: int
@@ -159,7 +159,7 @@ def _copies(machine: Machine, arrays: Handles[CudaArray], wait: Wait) -> Table:
     memory = machine.memory
 
     def side(fields: tuple[int, ...], extent: tuple[int, int, int]) -> _CopySide:
-        """``fields``: x in bytes, y, z, memory type, host, device, array, pitch, height."""
+        """The side that ``fields`` describe: x in bytes, y, z, memory type, host, device, array, pitch, height."""
         x, y, z, kind, host, device, array, pitch, height = fields
         width, rows, slices = extent
         if kind == _ARRAY:
@@ -271,7 +271,7 @@ def _objects(machine: Machine, arrays: Handles[CudaArray]) -> Table:
             return *of_memory(get_struct("<Q2IQ", address + 8), False), None
         if kind == _PITCH_RESOURCE:
             return *of_memory(get_struct("<Q2I3Q", address + 8), True), None
-        raise DriverFault(Result.NOT_SUPPORTED)  # arrays with several levels of detail
+        raise DriverFault(Result.NOT_SUPPORTED)  # mipmapped arrays
 
     def create(out: int, described: int, sampled: int, view: int) -> None:
         machine.require_context()
@@ -286,7 +286,7 @@ def _objects(machine: Machine, arrays: Handles[CudaArray]) -> Table:
             raise DriverFault(Result.NOT_SUPPORTED)
         if any(mode not in tuple(Addressing) for mode in modes) or linear not in (0, 1):
             raise DriverFault(Result.INVALID_VALUE)
-        if linear and not (is_float or made.to_float):  # what is filtered is read as a float
+        if linear and not (is_float or made.to_float):  # filtered values are floats
             raise DriverFault(Result.INVALID_VALUE)
         made.addressing[:] = modes
         made.linear, made.normalized = linear, int(bool(flags & _NORMALIZED_COORDINATES))

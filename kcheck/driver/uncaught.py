@@ -1,5 +1,5 @@
-"""What a program under ``kcheck exec`` prints when an exception ends it: the user's frames, and the reason in
-kcheck's words where Numba's own point into its files.
+"""What a program under ``kcheck exec`` prints when an exception ends it: the user's frames, and kcheck's
+explanation if Numba's own would point into Numba's files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcheck.model import Finding, Span
 from kcheck.span import as_typed, is_users
 
 _ADVICE = r"Grid size \d+ will likely result in|Host array used in CUDA kernel will incur"
-"""How numba-cuda's advice about the speed on a GPU begins."""
+"""How numba-cuda's warnings about speed on a GPU begin."""
 _KCHECK = __file__.rpartition("driver")[0]
 _NOT_A_KERNEL = "'CPUDispatcher' object is not subscriptable"
 
@@ -32,7 +32,7 @@ def ignore_advice() -> None:
 
 
 def explain_uncaught(log: FindingLog, stream: TextIO) -> None:
-    """Change how an exception is printed that ends the program, if a compiler or the device raised it.
+    """Change how an exception that ends the program is printed, if a compiler or the device raised it.
 
     Args:
         log: what this process has reported.
@@ -51,7 +51,7 @@ def explain_uncaught(log: FindingLog, stream: TextIO) -> None:
 
 
 def _explained(error: BaseException, trace: TracebackType | None, is_first: bool) -> list[str] | None:
-    """An exception in lines; None if Python's own are as good.
+    """The lines to print for an exception; None if Python's own traceback is as good.
 
     Args:
         is_first: nothing was reported before it.
@@ -78,16 +78,16 @@ def _explained(error: BaseException, trace: TracebackType | None, is_first: bool
 
 
 def _is_of_user(file: str) -> bool:
-    """Whether a frame is of the program; libraries compiled by Cython name files that do not exist."""
+    """Whether a frame is in the user's program; frames of Cython libraries name files that do not exist."""
     return is_users(file) and os.path.exists(file) and not file.startswith(_KCHECK)
 
 
 def _subscripted(frame: traceback.FrameSummary) -> str:
-    """The name of what a line launches: ``f`` of ``f[grid, block](x)``; a phrase if that is not clear."""
+    """The name of the function that a line launches: ``f`` in ``f[grid, block](x)``; a phrase if it is unclear."""
     text = linecache.getline(frame.filename, frame.lineno or 0).strip()
     try:
         found = [n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Subscript)]
-    except SyntaxError:  # a part of a longer statement
+    except SyntaxError:  # the line is part of a longer statement
         found = []
     names = [ast.unparse(value) for value in found if isinstance(value, ast.Name | ast.Attribute)]
     return names[0] if len(names) == 1 else "the function that is launched"

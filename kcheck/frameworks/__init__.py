@@ -1,4 +1,4 @@
-"""Arrays of other frameworks, both ways: torch, JAX, TensorFlow, CuPy, numba.cuda, and by DLPack."""
+"""Converts arrays between NumPy and torch, JAX or TensorFlow; reads those of CuPy, numba.cuda and DLPack."""
 
 from kcheck.frameworks.arrays import FLUSHING, NotAnArray, as_numpy, may_flush
 from kcheck.frameworks.derivatives import derivatives, recorded_derivatives

@@ -1,7 +1,7 @@
-"""From an array of any framework to a NumPy array on the host.
+"""Converts an array of any framework to a NumPy array on the host.
 
 Sources: the DLPack specification (``__dlpack__``, ``__dlpack_device__``), NumPy's ``__array__``, and Numba's
-``copy_to_host``. No framework is imported here: an array comes with its own.
+``copy_to_host``. The only import is that of torch for a torch tensor, so its program has already imported it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _HOST = (1, 3, 13)
 
 
 FLUSHING = ("jax", "jaxlib", "tensorflow")
-"""Frameworks whose CPU code takes subnormal numbers for 0."""
+"""Frameworks whose CPU code may flush subnormal numbers to 0."""
 
 
 class NotAnArray(UserError):
-    """A value that is not an array of a known framework, or has elements that NumPy cannot hold."""
+    """A value that is not an array of a known framework, or has a dtype that kcheck does not support."""
 
 
 def as_numpy(value: object, name: str = "the value") -> Array:
-    """An array of any framework as a NumPy array, from a GPU or another device if necessary.
+    """An array of any framework as a NumPy array, copied from a GPU or another device if necessary.
 
     Args:
         value: a NumPy array or scalar, a Python number, a list, or an array of torch, JAX, TensorFlow, CuPy,
             numba.cuda or any other library that supports DLPack. Gradients are detached.
-        name: of the array in messages.
+        name: the name of the array in messages.
 
     Returns:
         An array that may share memory with the value, and may be read-only. bfloat16 and float8 have the dtypes
         of ml_dtypes.
 
     Raises:
-        NotAnArray: it is not an array, or its elements have no NumPy dtype.
+        NotAnArray: it is not an array, or its dtype is not in ``DTYPES``.
     """
     array = _host_array(value, name)
     if array.dtype.name not in DTYPES:
@@ -52,7 +52,7 @@ def as_numpy(value: object, name: str = "the value") -> Array:
 
 
 def may_flush(value: object) -> bool:
-    """Whether an array, or one in a tuple, list or dict, is of a framework that takes subnormal numbers for 0."""
+    """Whether an array, or one in a tuple, list or dict, is from a framework in FLUSHING."""
     if isinstance(value, Mapping):
         return any(map(may_flush, value.values()))
     if isinstance(value, tuple | list):
@@ -71,7 +71,7 @@ def _host_array(value: Any, name: str) -> Array:
         if type(value).__module__.split(".")[0] == "cupy":
             return np.asarray(value.get())
         if type(value).__module__.split(".")[0] == "tensorflow" and hasattr(value, "numpy"):
-            return np.asarray(value.numpy())  # its __array__ gives no array of a bfloat16 without axes
+            return np.asarray(value.numpy())  # its __array__ does not return an array for a bfloat16 scalar
         if type(value).__module__.startswith(("jax", "jaxlib", "tensorflow")) or not hasattr(value, "__dlpack__"):
             made = np.asarray(value)
             if made.dtype == object:
@@ -90,7 +90,7 @@ def _dlpack(value: Any) -> Array:
 
 
 AS_INTEGERS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-"""The dtypes that torch has and NumPy does not, with the torch dtype of the same width whose bits NumPy takes."""
+"""The dtypes that torch has and NumPy does not, with the integer dtype that NumPy uses to read the bits."""
 
 
 def _torch(value: Any) -> Array:
@@ -98,7 +98,7 @@ def _torch(value: Any) -> Array:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in AS_INTEGERS:
         return np.asarray(tensor.numpy())
-    import torch  # type: ignore[import-not-found,unused-ignore]  # the value is a tensor, so torch is there
+    import torch  # type: ignore[import-not-found,unused-ignore]  # the value is a tensor, so torch is imported
 
     bits = tensor.contiguous().view(getattr(torch, AS_INTEGERS[name])).numpy()
     return np.asarray(bits).view(DTYPES[name].numpy)

@@ -63,11 +63,11 @@ def _torch(
 def _from_graph(
     outputs: Mapping[str, Any], inputs: Mapping[str, Any], weights: Mapping[str, Array], keep: bool = False
 ) -> dict[str, Any]:
-    """By torch's autograd.
+    """The derivatives of ``sum(output * c)``, from torch's autograd graph.
 
     Args:
-        keep: leave the graph, if possible, so that the caller can differentiate again. The backward pass of a
-            compiled function may reuse the memory of the graph; then it is freed.
+        keep: keep the graph, if possible, so that the caller can differentiate again. The backward pass of a
+            compiled function may reuse the memory of the graph; in that case the graph is freed.
     """
     import torch  # type: ignore[import-not-found,unused-ignore]
 
@@ -101,8 +101,8 @@ def recorded_derivatives(
     """The derivatives of ``sum(output * c)``, from what the framework recorded while it computed the outputs.
 
     Args:
-        outputs: by name: tensors of torch, or of TensorFlow that were computed under the tape.
-        inputs: real floating-point tensors by name, of which the outputs were computed.
+        outputs: tensors by name: of torch, or of TensorFlow, computed under the tape.
+        inputs: real floating-point tensors by name, from which the outputs were computed.
         weights: c, by output.
         tape: TensorFlow's ``GradientTape``, persistent.
 

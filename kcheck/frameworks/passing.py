@@ -1,6 +1,6 @@
-"""From NumPy arrays to the arrays of a framework, for a function that is called with them.
+"""Converts NumPy arrays to the arrays of a framework, for a function that is called with them.
 
-A framework is imported only when a spec asks for it.
+A framework is imported only if a spec or the annotations of a function name it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _PACKAGES = {"numpy": "numpy", "torch": "torch", "jax": "jax", "tensorflow": "tensorflow"}
 _ANNOTATED = {"torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow", "numpy": "numpy"}
-"""The framework by the first part of the module that a parameter's annotation is from."""
+"""The framework, by the top-level package of the module of a parameter's annotation."""
 
 
 class FrameworkMissing(UserError):
-    """A framework is not installed, or lacks the device or the dtype that a spec asks for."""
+    """A framework is not installed, or lacks the device, the dtype or the derivatives that a spec requires."""
 
 
 def framework_of(function: Callable[..., object], wanted: Framework) -> Framework:
     """The framework whose arrays a function gets: the spec's, else that of its annotations, else NumPy.
 
     Raises:
-        FrameworkMissing: it is not installed, or has no CUDA device that the spec asks for.
+        FrameworkMissing: it is not installed, or the spec requires a CUDA device that torch does not find.
     """
     name = wanted.name or _annotated(function) or "numpy"
     try:
@@ -61,15 +61,16 @@ def _annotated(function: Callable[..., object]) -> str:
 
 
 def passed_array(array: Array, framework: Framework) -> tuple[Any, Array]:
-    """An array for a function, and the host memory to look at afterwards.
+    """Convert an array for a function, and return the host memory to check afterwards, too.
 
     Args:
         array: with any strides, in memory that nothing else uses.
 
     Returns:
-        (the framework's array, the NumPy array that shows what the function wrote to it). NumPy and torch on the
-        CPU share the memory of the array, strides included; torch has no negative strides and gets a contiguous
-        copy instead. JAX and TensorFlow copy, and their arrays cannot be written.
+        (the framework's array, the NumPy array to check for writes). NumPy and torch on the CPU share the memory
+        of the array, strides included. torch supports neither negative strides nor strides that are not multiples
+        of the itemsize, and gets a contiguous copy instead. torch on a GPU gets a copy, whose writes the NumPy
+        array does not show. JAX and TensorFlow copy, and their arrays are immutable.
 
     Raises:
         FrameworkMissing: the framework has no such dtype or device.

@@ -1,6 +1,6 @@
-"""What a kernel's result is judged by: reference, tolerance, invariants.
+"""Judges a kernel's results by reference, tolerance and invariants.
 
-``judge`` turns the outcome of a launch into a verdict; ``Vacuity`` watches the cases of a spec and warns where a
+``judge`` turns the outcome of a launch into a verdict; ``Vacuity`` observes the cases of a spec and warns if a
 kernel that computes nothing would pass.
 """
 

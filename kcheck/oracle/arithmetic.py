@@ -4,7 +4,7 @@ An :class:`Arithmetic` defines the rounding after an operation; :mod:`kcheck.ora
 that evaluates a reference with it. Its modes:
 
 * ``nearest`` and ``backwards``: each result is rounded to the compute precision, and sums run in order, from
-  either end, one rounding per term: two correct kernels, the most naive.
+  either end, one rounding per term: the two most naive correct kernels.
 * ``random``: each result that the precision cannot hold moves by about one unit roundoff up or down, at random
   (Monte Carlo arithmetic: Parker, "Monte Carlo Arithmetic: exploiting randomness in floating-point arithmetic",
   1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), the total of n independent
@@ -28,7 +28,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _CHECKPOINTS = 16
 _IN_ORDER_LIMIT = 2**25
-"""Up to this many multiply-adds, a matrix product is rounded term by term; beyond, only in the random model."""
+"""Up to this many multiply-adds, a matrix product is rounded term by term; beyond that, only the random mode
+models the rounding of its terms."""
 
 
 class Arithmetic:
@@ -37,15 +38,15 @@ class Arithmetic:
     Args:
         precision: a real dtype, the compute precision.
         mode: ``nearest``, ``backwards`` or ``random``.
-        seed: for the random signs.
+        seed: for the random moves.
         products: the format of the operands of matrix products, if it is narrower: truncated in ``nearest`` mode,
             as tensor cores do, rounded to nearest in ``backwards`` mode.
-        sums: how tensor cores add the products of matrices up, if they do; else each sum is rounded to nearest.
+        sums: how tensor cores add up the products of matrices, if they do; else each sum is rounded to nearest.
         flushes: numbers below the normal range become 0 in ``nearest`` mode.
 
     Attributes:
         uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
-            reference left it at once.
+            reference left the type at once.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Arithmetic:
         self._exact_below = 24 if precision.precision == 53 else precision.precision
 
     def given(self, array: Array) -> Array:
-        """An input as a kernel gets it: rounded to the precision, or in ``random`` mode each value moved by one
+        """An input as the kernel gets it: rounded to the precision, or in ``random`` mode each value moved by one
         unit roundoff, unless that would leave the range."""
         if self.mode != "random":
             return self._nearest(array)
@@ -80,14 +81,14 @@ class Arithmetic:
 
     def _signs(self, shape: tuple[int, ...]) -> Floats:
         """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
-        all equal, or two opposite moves would cancel in every second draw."""
+        all equal, because then two opposite moves would cancel in every second draw."""
         count = int(np.prod(shape, dtype=np.int64))
         words = np.atleast_1d(self._bits.random_raw(ceil_div(count, 8) or 1)).astype("<u8")
         steps: Floats = words.view(np.int8)[:count] / 128.0
         return (steps + np.where(steps < 0, -0.5, 0.5)).reshape(shape)
 
     def _unit(self, array: Array) -> Floats:
-        """One unit roundoff of each value, in absolute terms; below the normal range half a subnormal step."""
+        """One unit roundoff of each value, in absolute terms; below the normal range, half a subnormal step."""
         magnitude = np.abs(array)
         return np.where(magnitude == 0, 0.0, self._step * half_step(magnitude, self.precision))
 
@@ -109,11 +110,11 @@ class Arithmetic:
         """The rounded result of an operation whose exact result is ``array``.
 
         Args:
-            roundings: how many unit roundoffs the operation may be off by.
+            roundings: the largest error of the operation, in unit roundoffs.
             noise: for sums, the root of the summed squares of the rounded values; replaces the magnitude of the
                 result.
             checked: leave results that the precision holds exactly unchanged. Not for library functions: erf(9)
-                is 1 in float64 too, and a correct float32 one may be an ulp below.
+                is 1 in float64 too, but a correct result in float32 may be one ulp below.
         """
         nearest = self._nearest(array)
         if self.mode != "random":
@@ -169,14 +170,14 @@ class Arithmetic:
         return np.asarray(count / 3.0 * np.abs(total) ** 2 + count / 6.0 * squares)
 
     def _alike(self, array: Array, axis: int) -> npt.NDArray[np.bool_]:
-        """Whether the terms along an axis are all the same, except for the moves made here."""
+        """Whether the terms along an axis are all equal, except for the moves of :meth:`given`."""
         gap = np.abs(array - np.take(array, [0], axis=axis)).max(axis=axis)
         return np.asarray(gap <= 8 * self.precision.unit_roundoff * np.abs(array).max(axis=axis))
 
     @staticmethod
     def _coherent(total: Array, count: int) -> Floats:
-        """Equal terms are rounded the same way at each step: the square of a sum of roundings, not a sum of
-        squares. Half a roundoff of each partial sum, which grow in proportion."""
+        """The squared error if all terms are equal. Then every step rounds the same way, so the roundings add up
+        linearly: half a unit roundoff of each partial sum, and partial sums grow linearly."""
         return np.asarray((count / 4.0 * np.abs(total)) ** 2)
 
     def _running_in_order(self, array: Array) -> Array:
@@ -195,11 +196,12 @@ class Arithmetic:
         return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
 
     def _safe(self, total: Array, magnitude: Floats) -> Array:
-        """The total, infinite where some order of summation overflows, by the sum of the terms' magnitudes."""
+        """The total, but infinite where the sum of the terms' magnitudes overflows: some order of summation
+        may."""
         return np.where((magnitude >= self.precision.max) & np.isfinite(total), np.inf, total)
 
     def contraction(self, function: Callable[..., Array], *operands: Array) -> Array:
-        """``function`` is linear in each operand: sums of products of their elements."""
+        """The result of ``function``, which is linear in each operand: sums of products of their elements."""
         operands = tuple(map(self._operand, operands))
         exact = np.asarray(function(*operands))
         if self.mode != "random":
@@ -216,7 +218,7 @@ class Arithmetic:
         return self.after(exact, noise=noise)
 
     def _truncating(self, *operands: Array) -> TensorSum | None:
-        """How tensor cores add up products of these, if they do; complex numbers they do not know."""
+        """How tensor cores add up products of these, if they do. They do not support complex numbers."""
         return None if any(np.iscomplexobj(operand) for operand in operands) else self._sums
 
     def _in_steps(self, error: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""An output compared with its reference: special values, errors, the worst element.
+"""Compares an output with its reference: special values, errors, the worst element.
 
-Temporaries are made in pieces of CHUNK elements, so that comparing costs a few bytes per element beyond the arrays
-themselves.
+Temporaries have at most CHUNK elements, so that a comparison needs only a few bytes per element in addition to the
+arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHUNK = 1 << 20
 
 
 class MismatchCode(IntEnum):
-    """What comparing one element says apart from its error; FINE: the error decides, SETTLED: it is right."""
+    """The result for one element, apart from its error. FINE: the error decides. SETTLED: right, or not judged."""
 
     FINE = 0
     SETTLED = 1
@@ -103,11 +103,12 @@ def compare(
     Args:
         actual: of the NumPy dtype of ``dtype``.
         expected: float64 or complex128 if ``dtype`` is inexact, else integers or bools; the same shape.
-        skip: elements to skip (uninitialized ones, which have their own finding).
+        skip: elements to skip (unwritten ones, which have their own finding).
 
     An element whose reference is finite but rounds to infinity in ``dtype`` may be infinite, or within tolerance
-    of the reference; within tolerance of that threshold both are right. float8_e4m3fn has no infinity: there, NaN
-    and the largest number are right (OCP 8-bit floating point 1.0, 5.2.1: both conversions are defined).
+    of the reference. If it is within tolerance of the overflow threshold, both are right. float8_e4m3fn has no
+    infinity: there, NaN and the largest number are right (OCP 8-bit floating point 1.0, 5.2.1: both conversions
+    are defined).
     """
     shape = actual.shape
     flat, reference = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
@@ -134,7 +135,8 @@ def compare(
 
 
 def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """A code per element, and abs(actual - expected): infinite if special values do not match, else 0 there."""
+    """A code per element, and abs(actual - expected): infinite where special values do not match, 0 where they
+    do."""
     wide: Array
     if dtype.kind == "complex":
         wide = actual.astype(np.complex128)
@@ -179,7 +181,7 @@ def _specials(actual: Floats, expected: Floats, options: Compare) -> Codes:
 
 
 def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dtype: DType) -> None:
-    """Decide, in place, elements that overflow where the reference does or may."""
+    """Set, in place, the codes of elements where the reference overflows or may overflow."""
     threshold = overflow_threshold(dtype)
     if not np.isfinite(threshold):
         return
@@ -211,7 +213,8 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
 
 
 def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """Exact differences: modulo 2**64 the larger minus the smaller is right even where int64 overflows."""
+    """Differences rounded to float64. The larger minus the smaller, modulo 2**64, is exact even if int64
+    overflows."""
     if expected.dtype.kind == "b":
         expected = expected.astype(np.uint8)
     low, high = int(dtype.min), int(dtype.max)
@@ -231,7 +234,7 @@ def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Com
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Compared:
-    """An output beside its reference, both flat, with what comparing each element gave."""
+    """An output and its reference, both flat, with the results of comparing each element."""
 
     output: str
     dtype: DType
@@ -285,7 +288,8 @@ class _Compared:
         )
 
     def _judged(self, part: slice) -> tuple[Mask, Mask, Floats]:
-        """Of some elements: which the error decides, which mismatch whatever their error, and error / allowed."""
+        """For some elements: which are decided by the error, which mismatch regardless of it, and error /
+        allowed."""
         codes, error = self.codes[part], self.error[part]
         fine = (codes == MismatchCode.FINE) | (codes == MismatchCode.OTHER_ZERO)
         return fine, codes >= _FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
@@ -295,7 +299,8 @@ class _Compared:
         return found
 
     def _worst(self) -> tuple[int, float, int]:
-        """The worst element (-1: none was judged), the largest error / allowed (-1), and how many are wrong."""
+        """The worst element and the largest error / allowed, each -1 if no element was judged, and how many are
+        wrong."""
         beyond, largest, special, worst = 0, -1.0, -1, -1
         for part in chunks(self.actual.size):
             fine, mismatch, ratios = self._judged(part)
@@ -330,7 +335,7 @@ class _Compared:
         fine, mismatch, ratios = self._judged(everything)
         rank = np.where(mismatch, np.inf, ratios)
         unit = self.allowance.allowed if self.allowance.floor is None else self.allowance.floor
-        with np.errstate(divide="ignore", invalid="ignore"):  # an error where none is allowed is infinitely large
+        with np.errstate(divide="ignore", invalid="ignore"):  # an error is infinitely large if no error is allowed
             units = np.where(self.error == 0, 0.0, self.error / unit)[fine & np.isfinite(self.error)]
         return error_map(self.shape, self._refused(everything, fine, mismatch), rank, self.element, units)
 
@@ -338,7 +343,8 @@ class _Compared:
 def _extremes(
     actual: Array, expected: Array, error: Floats, fine: Mask, dtype: DType, typical: float
 ) -> dict[str, float]:
-    """The largest errors of the finite judged elements, by each measure; without measures of no element."""
+    """The largest errors of the finite judged elements, by each measure; measures that apply to no element are
+    omitted."""
     found: dict[str, float] = {}
     fine = fine & np.isfinite(error)
     if not fine.any():

@@ -1,4 +1,4 @@
-"""Where in an output the refused elements are: the worst of them, and a small map."""
+"""Where the wrong elements of an output are: the worst of them, and a small map."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 WORST = 8
-"""The most elements to keep."""
+"""How many of the worst elements are kept, at most."""
 ROWS, COLUMNS = 16, 64
-"""The most parts of the map: it is read in a terminal of 80 columns."""
+"""The most parts of the map, so that it fits in a terminal of 80 columns."""
 
 
 LEAST, MOST = -8, 64
@@ -31,9 +31,9 @@ def error_map(
 
     Args:
         shape: of the output, in elements.
-        refused: flat indices in C order; at least one.
+        refused: which elements are wrong, flat, in C order; at least one is.
         rank: how wrong an element is, infinite for special values that do not match.
-        element: makes the record of the element at a flat index.
+        element: makes the record of an element from its flat index.
         units: the errors of elements that have one, in units of the noise floor.
     """
     where = np.flatnonzero(refused)
@@ -47,7 +47,7 @@ def error_map(
 
 
 def sizes(units: Floats) -> tuple[tuple[int, int], ...]:
-    """How many errors are of which size, as :class:`kcheck.model.ErrorMap` has them."""
+    """The number of errors of each size, as :class:`kcheck.model.ErrorMap` has them."""
     powers = np.floor(np.log2(np.clip(units, 2.0**LEAST, 2.0**MOST))).astype(np.int64)
     return tuple(
         (int(power), int(count)) for power, count in zip(*np.unique(powers, return_counts=True), strict=True)

@@ -1,12 +1,12 @@
-"""Derivatives that a framework computed, compared with those of the float64 reference (``gradients:``).
+"""Compares derivatives that a framework computed with those of the float64 reference (``gradients:``).
 
 The elements of an input are divided into parts at random. The derivative of each part along random signs is one
 number, so every element is checked with a few evaluations of the reference, and the parts of a small input have
 one element each. A part that differs is halved until one wrong element is found.
 
 An error is accepted up to CONSTANT noise floors: one rounding of each element to the dtype of the input, and what
-the derivative moves by if inputs, c and every operation are rounded (:mod:`kcheck.oracle.tangent`). Where that
-cannot be evaluated, inputs and c alone move, and the square root of the longest axis stands for the operations.
+the derivative moves by if inputs, c and every operation are rounded (:mod:`kcheck.oracle.tangent`). If that
+cannot be evaluated, only inputs and c move, and the square root of the longest axis stands for the operations.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _SATURATED = 128.0
 outputs, as that of softmax does (``y * (c - sum(c * y))``), errs by their roundings, however large the input is.
 """
 _SEARCHES = 4
-"""Differing parts that are searched for a wrong element."""
+"""How many differing parts are searched for a wrong element, at most."""
 _BUDGET = 64
-"""Evaluations of such a search."""
+"""The most evaluations in such a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def check_gradients(
     Args:
         weights: c, by floating-point output.
         gradients: by input, of its shape and dtype.
-        seed: of the case.
-        place: of findings.
+        seed: the seed of the case.
+        place: the place of findings.
 
     Returns:
         (a finding for each input with a wrong derivative, notes on what could not be checked).
@@ -107,7 +107,7 @@ def check_gradients(
 
 
 class _Input:
-    """The derivative by one input."""
+    """The derivative with respect to one input."""
 
     def __init__(self, truth: Truth, weights: Mapping[str, Floats], name: str, gradient: Array, seed: int) -> None:
         reference = truth.reference
@@ -187,7 +187,7 @@ class _Input:
         return judged
 
     def _noises(self, direction: Floats, expected: Slope) -> Iterator[float]:
-        """How far roundings move the derivative along a direction: the largest of ever more draws."""
+        """How far roundings move the derivative along a direction: the largest move so far, after each draw."""
         largest = 0.0
         for moved, seed in self._moved:
             rounded = (
@@ -202,10 +202,10 @@ class _Input:
 
     @cached_property
     def _moved(self) -> tuple[tuple[WeightedSum, int], ...]:
-        """The same sum with its inputs and c moved by a rounding each, and a seed.
+        """For each draw, the same sum with its inputs and c moved by a rounding each, and a seed.
 
-        c moves in the proportion in which its output does when it is rounded to its dtype, because a backward pass
-        may use outputs that were stored.
+        The relative move of c is that of its output when the output is rounded to its dtype, because a backward
+        pass may use stored outputs.
         """
         sums = []
         for draw in range(_DRAWS):

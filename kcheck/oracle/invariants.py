@@ -1,8 +1,8 @@
-"""Properties of the outputs that a spec states (SPEC, ``invariants``).
+"""Properties of the outputs that a spec states (docs/spec.md, ``invariants``).
 
-An expression is evaluated on the outputs as float64, and again on the reference: where the reference itself breaks
-it because of a NaN or an infinity, be it that the output's dtype overflows there, the kernel is excused; where it
-breaks it with finite values, the invariant is wrong, which is a fault of the spec and not of the kernel.
+An expression is evaluated on the outputs as float64, and again on the reference. If the reference violates it
+because of a NaN or an infinity, or because the output's dtype overflows, the kernel may violate it there, too. If
+the reference violates it with finite values, the invariant is wrong: an error in the spec, not in the kernel.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Judged:
     """What the invariants of a case are checked on.
 
     Attributes:
-        expected: the fp64 reference by output.
-        outputs: what the kernel gave; outputs with unwritten elements are left out, and with them the invariants
-            that name them.
+        expected: the results of the fp64 reference, by output.
+        outputs: the kernel's outputs, without those that have unwritten elements. Invariants that name an omitted
+            output are not checked.
     """
 
     spec: OpSpec
@@ -64,12 +64,12 @@ def _at(array: str, index: tuple[int, ...]) -> str:
 
 
 def _number(value: float) -> str:
-    """As the report writes numbers: ``NaN`` and ``Inf`` with capitals."""
+    """A number as reports write it: ``NaN`` and ``Inf`` with capitals."""
     return f"{value:.9g}".replace("nan", "NaN").replace("inf", "Inf")
 
 
 def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
-    """No NaN, and no infinity, where the reference has none when rounded to the output's dtype."""
+    """No NaN or infinity, except where the reference has one when it is rounded to the output's dtype."""
     findings = []
     for name in _chosen(invariant, on.outputs):
         dtype = on.reference.dtypes[name]
@@ -121,9 +121,9 @@ def _non_negative(invariant: Invariant, on: Judged) -> list[Finding]:
 def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
     """Sums to 1 along the axis, within ``(4 u_out + (n + 8) u_compute) * sum(abs) + n * u_out * smallest normal``.
 
-    Each element is rounded once (u_out), and shares a sum of n terms that is off by at most n u_compute (Higham,
-    Accuracy and Stability of Numerical Algorithms, 4.2: any order of summation); the last term is underflow. Rows
-    in which the reference is not finite are left out; so is an axis of length 0.
+    Each element is rounded once (u_out), and all are divided by a sum of n terms, whose relative error is at most
+    n u_compute (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: any order of summation). The last
+    term is for underflow. Rows in which the reference is not finite are skipped, and so is an axis of length 0.
     """
     findings = []
     for name in _chosen(invariant, on.outputs):
@@ -157,10 +157,11 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
 
 
 def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
-    """The last two axes may be exchanged: ``abs(y - y.T) <= 2 u_out abs(y) + 4 sqrt(n) u_compute max(abs(y))``.
+    """The last two axes may be swapped: ``abs(y - y.T) <= 2 u_out abs(y) + 4 sqrt(n) u_compute max(abs(y))``.
 
-    Both elements are rounded (u_out), and were summed in two orders: n is the longest axis of any input or output,
-    and the largest element of the matrix bounds what the terms of the sums may be. NaN must face NaN.
+    Both elements are rounded (u_out), and may have been summed in different orders. n is the longest axis of any
+    input or output, and the largest element of the matrix stands for the terms of the sums. The element opposite a
+    NaN must be NaN. Elements whose reference is not finite are not checked.
     """
     findings = []
     longest = max((n for shape in on.reference.shapes.values() for n in shape), default=1)
@@ -226,7 +227,7 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
 
 
 def _stored(expected: Array, dtype: DType) -> Array:
-    """The reference with infinities where no finite number of the output's dtype is next to it."""
+    """The reference with infinities where it overflows the output's dtype."""
     if dtype.kind != "float" or not (np.abs(expected) >= overflow_threshold(dtype)).any():
         return expected
     return np.where(np.abs(expected) >= overflow_threshold(dtype), np.copysign(np.inf, expected), expected)

@@ -1,4 +1,4 @@
-"""From what a launch left behind to a verdict."""
+"""Turns the outcome of a launch into a verdict."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     """Judge one case.
 
     Args:
-        expected: of the case, if the caller shares it with others.
+        expected: the case's reference results, if the caller shares them with other calls.
 
-    The status is ERROR when the reference, an invariant or the tolerance cannot be used, else FAILED when a
-    finding is an error or an output is beyond its tolerance. Findings of a sanitizer
-    take the level that the spec gives it.
+    The status is ERROR if the reference, an invariant or the tolerance cannot be used, otherwise FAILED if a
+    finding is an error or an output is beyond its tolerance. Findings of a sanitizer have the level that the spec
+    gives it.
 
     Raises:
         InternalError: the outcome has neither outputs nor a finding that says why.
@@ -68,7 +68,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         )
         for name, actual in outcome.outputs.items()
     )
-    # The poison in an unwritten element would violate any invariant; the finding `unwritten` says it all.
+    # The poison in an unwritten element would violate any invariant; the finding `unwritten` is enough.
     whole = {
         name: actual
         for name, actual in outcome.outputs.items()
@@ -97,7 +97,8 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
 def _rules_of_launch(
     truth: Truth, outcome: Outcome, seed: int, is_tf32: bool
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
-    """The rules for a kernel whose matrix products tensor cores add up, or whose subnormal numbers become 0.
+    """The rules for a kernel whose matrix products are summed by tensor cores, or whose subnormal numbers become
+    0.
 
     Args:
         is_tf32: tensor cores also round float32 operands to TF32, as Triton's do by default.
@@ -112,14 +113,16 @@ def _rules_of_launch(
 
 
 _NEAR = 4.0
-"""Errors over allowed that roundings to 16 bits may explain; on data that cancels they would explain any bug."""
+"""The largest error / allowed that roundings to 16 bits may explain: on data that cancels, they could explain any
+bug."""
 
 
 def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
-    """A note for each 16-bit output that only a kernel computing in 16 bits would explain.
+    """A note for each wrong 16-bit output that would pass if the kernel may compute in 16 bits.
 
-    ``a * x + y`` of float16 rounds the product to float16 in Numba, as it is written. Where the spec does not say
-    ``compute``, that is beyond what a kernel may do, and whoever wrote it should learn which of the two to change.
+    In Numba, ``a * x + y`` of float16 rounds the product to float16, although its author may not expect that.
+    Without ``compute`` in the spec, that error is too large, and the note says that either the kernel or the spec
+    must change.
     """
     if truth.spec.compute is not None or (outcome.narrow is not None and "16-bit" not in outcome.narrow):
         return
@@ -156,7 +159,8 @@ _ALLOW = {
 
 
 def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
-    """A note if only subnormal numbers that became 0 explain every mismatch, and that is not allowed for."""
+    """A note if the tolerance does not allow for subnormal numbers that become 0, but they explain every
+    mismatch."""
     wrong = [found for found in comparisons if not found.passed]
     if outcome.flushes or not wrong or not all(_may_be_flushed(truth, outcome, found.output) for found in wrong):
         return
@@ -192,7 +196,7 @@ def _may_be_flushed(truth: Truth, outcome: Outcome, name: str) -> bool:
 
 
 def _tied(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """A note for each output that is wrong only where it has the index of an equal value."""
+    """A note for each output that is wrong only because it has indices of equal values."""
     reference = truth.reference
     inputs = {name: reference.values[name] for name in truth.spec.inputs}
     arrays = {name: values for name, values in inputs.items() if isinstance(values, np.ndarray)}
@@ -210,7 +214,7 @@ _SPEC_FAULTS = frozenset({"reference", "calibration"})
 def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
     """Findings with the severity that ``sanitize`` gives their rule; rules that are off are removed.
 
-    The only place where levels are given. What was found as a warning (a race of equal values) stays one.
+    Verdicts get their levels only here. A finding that is already a warning (a race of equal values) stays one.
     """
     levelled = []
     for finding in findings:

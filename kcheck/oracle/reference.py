@@ -39,7 +39,7 @@ class ReferenceFailed(Exception):
 
 
 def upcast(array: Array, dtype: DType) -> Array:
-    """A C-contiguous copy: floats as float64, complex as complex128 (both exact), all else as it is."""
+    """A C-contiguous copy: floats as float64, complex as complex128 (both exact), anything else unchanged."""
     if dtype.is_inexact:
         wide = np.complex128 if dtype.kind == "complex" else np.float64
         with np.errstate(invalid="ignore"):  # a signaling NaN
@@ -60,11 +60,11 @@ def scalar(value: object) -> bool | int | float | complex:
 
 @dataclass(frozen=True)
 class Reference:
-    """A loaded reference with what a case gives it.
+    """A loaded reference with its arguments for a case.
 
     Attributes:
-        values: the inputs, params and dims by name, upcast; never handed out without a copy.
-        float_inputs: the inputs that are floating point, in the order of the spec.
+        values: the inputs, params and dims by name, upcast; the function gets copies.
+        float_inputs: the floating-point inputs (real or complex), in the order of the spec.
     """
 
     spec: OpSpec
@@ -81,7 +81,8 @@ class Reference:
         """Load the function and match its signature with the names of the spec.
 
         Raises:
-            ReferenceFailed: the file cannot be imported, or a parameter without default names nothing.
+            ReferenceFailed: the file cannot be imported, or a parameter without a default is not a name of the
+                spec.
         """
         try:
             function = load_function(spec.root, spec.reference)
@@ -128,8 +129,8 @@ class Reference:
         """The outputs for other values of some floating-point inputs, for differences.
 
         Args:
-            inputs: float64, or complex128 for a step into the complex plane; then the outputs of the function may
-                be complex too.
+            inputs: float64, or complex128 for a step into the complex plane; in that case the outputs may be
+                complex, too.
             wrap: as in :meth:`call`.
 
         Raises:
@@ -155,7 +156,7 @@ class Reference:
             raise ReferenceFailed(self._raised(error)) from error
 
     def _raised(self, error: BaseException) -> Finding:
-        """The innermost line of the user's own code, else that of the ``def``."""
+        """A finding at the innermost line of the user's own code, or at the ``def`` if there is no such line."""
         root = Path(self.spec.root).resolve()
         place = None
         for frame, line in traceback.walk_tb(error.__traceback__):
@@ -193,7 +194,7 @@ class Reference:
         return {name: self._output(name, result[name], exact, analytic) for name in declared}
 
     def _in_order(self, result: object, declared: list[str]) -> dict[str, object]:
-        """What is not a dict, by name: a tuple or list has the outputs in the order of the spec."""
+        """A result that is not a dict, as outputs by name: a tuple or list has them in the order of the spec."""
         if len(declared) == 1:
             (name,) = declared
             if isinstance(result, tuple) and len(result) == 1:
@@ -215,7 +216,7 @@ class Reference:
         if value is None:
             self.fail(f"the reference returned None for output {name!r}", "return an array", name)
         try:
-            # The copy of a subclass is one of its uses; then a plain array, for the model of rounding ends here.
+            # Copying a subclass counts as a use. The model of rounding ends here, so the view is a plain array.
             array: Array = np.array(value, copy=True, subok=True).view(np.ndarray)
         except (TypeError, ValueError) as error:
             self.fail(
@@ -231,7 +232,7 @@ class Reference:
         kind = array.dtype.kind if array.dtype.kind in "?biufc" else "f" if _extended_float(array.dtype) else "O"
         accepted = {"bool": "b", "int": "biu", "uint": "biu", "float": "biuf", "complex": "biufc"}[dtype.kind]
         if kind == "f" and dtype.kind in ("bool", "int", "uint"):
-            # Under a model of rounding, whole numbers may become fractions, and nothing reads them.
+            # Under a model of rounding, whole numbers may become fractions, but nothing reads them.
             return self._integers(name, array, dtype) if exact else array
         if analytic and kind == "c":
             return array.astype(np.complex128)
@@ -272,7 +273,7 @@ def _extended_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """The names to pass, and how many of them go by position."""
+    """The names to pass, and how many of them are passed by position."""
 
     def fail(message: str, fix: str) -> ReferenceFailed:
         code = getattr(inspect.unwrap(function), "__code__", None)

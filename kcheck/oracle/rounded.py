@@ -1,7 +1,8 @@
-"""A reference evaluated as a correct kernel might: an array whose every operation is followed by a rounding.
+"""Evaluates a reference as a correct kernel might: with an array type that rounds the result of each operation.
 
 :class:`Rounded` holds float64 (complex128), so a reference that leaves NumPy (``float(x[0])``, ``np.asarray``)
-still works: what it does there is merely not rounded, and ``Arithmetic.uses`` tells whether anything could be.
+still works; operations outside NumPy are just not rounded. ``Arithmetic.uses`` shows whether any operation was
+seen.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _EXACT = frozenset(
 )
 _BASIC = frozenset((np.add, np.subtract, np.multiply, np.divide, np.square, np.sqrt, np.reciprocal))
 _FUNCTION_ROUNDINGS = 2.0
-"""What a library function may be off by, in unit roundoffs: one ulp (CUDA C++ Programming Guide, "Mathematical
+"""The error of a library function, in unit roundoffs: one ulp (CUDA C++ Programming Guide, "Mathematical
 Functions": most float32 functions are within 1 or 2 ulp; the constant of the tolerance covers the rest)."""
 
 
 def under(arithmetic: Arithmetic, array: Array) -> Array:
-    """An input of a reference, under an arithmetic: rounded or moved, and so is whatever is computed from it."""
+    """An input of a reference, under an arithmetic: rounded or moved, and so are all results computed from it."""
     return _view(arithmetic, arithmetic.given(array))
 
 
@@ -146,8 +147,8 @@ def _evaluate(
 
 
 def _numbers(result: Any) -> Any:
-    """What ``np.vectorize`` and ``np.frompyfunc`` give, an array of Python's objects, as an array of floats where
-    each is one: a Python function of an element is a library function like any other."""
+    """A result of ``np.vectorize`` or ``np.frompyfunc``, an array of Python objects, as an array of floats if all
+    of them are floats. A Python function of an element is rounded like a library function."""
     if isinstance(result, tuple):
         return tuple(_numbers(part) for part in result)
     if not isinstance(result, np.ndarray) or result.dtype.kind != "O" or not result.size:
@@ -161,7 +162,7 @@ def _rounded(arithmetic: Arithmetic, result: Any, roundings: float, normwise: bo
     array = np.asarray(result)
     if array.dtype.kind not in "fc":
         return result
-    if normwise and array.ndim:  # a transform over the last axis: its error goes with the largest element there
+    if normwise and array.ndim:  # a transform over the last axis: its error scales with the largest element there
         scale = np.abs(array).max(axis=-1, keepdims=True, initial=0.0) * np.sqrt(max(1, array.shape[-1]))
         return arithmetic.after(array, noise=np.broadcast_to(scale, array.shape))
     return arithmetic.after(array, roundings, checked=roundings == 1.0)
@@ -195,7 +196,7 @@ def _add_reduce(
 
 
 def _scatter(arithmetic: Arithmetic, ufunc: np.ufunc, target: Any, index: Any, *values: Any) -> None:
-    """``ufunc.at``: in place. Sums are rounded as sums in random order, any other operation once."""
+    """``ufunc.at``, in place. Sums are rounded as sums in random order; other operations are not rounded."""
     index, values = _plain(index), tuple(_plain(value) for value in values)
     plain = _plain(target)
     if ufunc is not np.add or plain.dtype.kind not in "fc":

@@ -18,9 +18,10 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def overflow_threshold(dtype: DType) -> float:
-    """The least magnitude that no longer rounds to a finite number of ``dtype``: its maximum and half a unit.
+    """The smallest magnitude that does not round to a finite number of ``dtype``: its maximum plus half a unit.
 
-    For complex dtypes it is that of one component. Not representable for float64, where it is infinite.
+    For complex dtypes it is that of one component. For float64 it is not representable, and the result is
+    infinite.
     """
     exponent = int(np.frexp(dtype.max)[1])
     return float(np.ldexp(0.5, exponent - dtype.precision)) + float(dtype.max)
@@ -29,8 +30,8 @@ def overflow_threshold(dtype: DType) -> float:
 def round_to(values: Floats, dtype: DType) -> Floats:
     """Round real float64 values to the nearest number of ``dtype``, ties to even; the result is float64 again.
 
-    Subnormals are kept, what is too large becomes infinite (NaN where the format has no infinity: float8_e4m3fn).
-    One rounding: a cast by way of float32, as ml_dtypes does for bfloat16, would round twice.
+    Subnormals are kept; numbers that are too large become infinite (NaN in float8_e4m3fn, which has no infinity).
+    There is only one rounding: a cast through float32, as in ml_dtypes for bfloat16, would round twice.
     """
     with np.errstate(all="ignore"):
         if dtype.precision == 53:
@@ -56,7 +57,7 @@ floating point data formats": the range of float32 with at least 10 bits of frac
 
 
 def truncate_to(values: Floats, dtype: DType) -> Floats:
-    """Cut real float64 values off after the bits of ``dtype``, whose range they are in."""
+    """Truncate real float64 values to the precision of ``dtype``. They must be in its range."""
     _, exponent = np.frexp(values)
     shift = dtype.precision - exponent
     cut: Floats = np.ldexp(np.trunc(np.ldexp(values, shift)), -shift)
@@ -64,14 +65,14 @@ def truncate_to(values: Floats, dtype: DType) -> Floats:
 
 
 def half_step(magnitude: Floats, dtype: DType) -> Floats:
-    """An upper bound on what rounding to ``dtype`` may move a number of this magnitude by: ``u * magnitude``, and
-    below the normal range half a subnormal step (in float64 a whole one, since its half is not a float64)."""
+    """An upper bound on the error of rounding a number of this magnitude to ``dtype``: ``u * magnitude``, and
+    below the normal range half a subnormal step (in float64 a whole one, because half of it is not a float64)."""
     least = max(dtype.unit_roundoff * dtype.smallest_normal, 5e-324)
     return np.maximum(dtype.unit_roundoff * magnitude, least)
 
 
 def _ordinals(encoded: Array) -> npt.NDArray[np.int64]:
-    """Integers in the order of the numbers, neighbors one apart, both zeros 0. ``encoded`` is a float array."""
+    """Integers in the order of the numbers of a float array: neighbors are one apart, both zeros are 0."""
     bits = encoded.dtype.itemsize * 8
     integers = encoded.view(np.dtype(f"int{bits}")).astype(np.int64)
     magnitude = integers & ((1 << (bits - 1)) - 1)
@@ -79,7 +80,7 @@ def _ordinals(encoded: Array) -> npt.NDArray[np.int64]:
 
 
 def ulp_distance(actual: Array, expected: Floats, dtype: DType) -> Floats:
-    """How many representable numbers apart: from ``actual`` to ``expected`` rounded to the dtype of ``actual``.
+    """The distance from ``actual`` to ``expected`` rounded to ``dtype``, in representable numbers.
 
     Args:
         actual: real, of ``dtype``, finite.

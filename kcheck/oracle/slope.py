@@ -2,7 +2,7 @@
 
 ``sum(output * c)`` is differentiated along a direction by central differences with decreasing steps, and, if the
 reference accepts complex numbers, by a complex step: ``f(x + i h d).imag / h`` has no cancellation, but is wrong
-where a reference takes absolute values or drops imaginary parts, so it counts only as far as it agrees with the
+where a reference takes absolute values or drops imaginary parts, so it is used only if it agrees with the
 differences.
 
 Source of the complex step: Squire and Trapp, "Using Complex Variables to Estimate Derivatives of Real Functions",
@@ -31,7 +31,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 STEPS = (2.0**-13, 2.0**-17, 2.0**-21, 2.0**-25)
-"""Relative to the scale of an element. Truncation falls with the square of a step, rounding grows as it falls."""
+"""Relative to the scale of an element. As the step shrinks, the truncation error falls with its square, and the
+rounding error grows."""
 
 _ROUNDINGS = 16 * 2.0**-53
 """Relative error of one output element of a float64 reference."""
@@ -66,7 +67,7 @@ class WeightedSum:
     """``sum(output * c)`` as a function of the floating-point inputs of a reference."""
 
     def __init__(self, reference: Reference, inputs: Mapping[str, Array], weights: Mapping[str, Floats]) -> None:
-        """Args: the inputs at which it is differentiated, float64; c by output."""
+        """Differentiate at ``inputs`` (float64, by name), with c in ``weights`` (by output)."""
         self._reference = reference
         self._inputs = dict(inputs)
         self._weights = weights
@@ -90,7 +91,7 @@ class WeightedSum:
 
         Args:
             direction: of the input's shape; its elements are about as large as those of the input.
-            kinks: find out whether the point is a kink. Meaningful for a direction along one element.
+            kinks: find out whether the point is a kink; meaningful only for a direction along one element.
 
         Raises:
             ReferenceFailed: the reference cannot be called with other values.
@@ -115,22 +116,23 @@ class WeightedSum:
             if error < best.error:
                 best = Slope(value, error, stored)
             elif abs(value - best.value) > 4 * (best.error + rounding):
-                best = Slope(value, np.inf)  # it looked smooth from afar only
+                best = Slope(value, np.inf)  # it only looked smooth with larger steps
             if not kinks and best.error <= _CLOSE * abs(value):
                 break
             before = value
         return replace(best, jump=_lasting(jumps)) if kinks else best
 
     def rounded_slope(self, name: str, direction: Floats, compute: DType, seed: int) -> float | None:
-        """The derivative as one rounded computation of it in ``compute`` may come out; None if that is unknown.
+        """The derivative as a computation in ``compute`` might round it; None if the reference does not allow
+        that.
 
-        Meaningful where a complex step is.
+        Meaningful only if the complex step is.
         """
         arithmetic = Tangent(compute, seed)
         step = {name: self._inputs[name] + 1j * STEP * direction}
         try:
             outputs = self._reference.at({**self._inputs, **step}, lambda array: under(arithmetic, array))
-        except ReferenceFailed:  # it does not take the array type that rounds
+        except ReferenceFailed:  # it does not accept the array type that rounds
             return None
         if not arithmetic.uses:
             return None
@@ -146,7 +148,7 @@ class WeightedSum:
         """(the weighted sum of the differences of the outputs, a bound on its error, ``Slope.stored``).
 
         Args:
-            touched: by output, which elements depend on the direction; without it, any may.
+            touched: by output, which elements depend on the direction; without a mask, any element may.
         """
         total = rounding = stored = 0.0
         same = all(np.array_equal(plus[output], minus[output]) for output in self._weights)
@@ -158,7 +160,7 @@ class WeightedSum:
                 # An element that depends on the direction may change by less than float64 can show.
                 may = touched.get(output, np.ones(delta.shape, np.bool_))
                 rounding += _ROUNDINGS * float(np.sum(np.abs(weight) * magnitude, where=may))
-                # Where a function is saturated, nothing changes, and a backward pass still has its roundings.
+                # Where a function is saturated, nothing changes, but a backward pass still rounds.
                 does = touched.get(output, same | (delta != 0))
                 stored += float(np.sum(self._roundings[output], where=does))
         return total, rounding, float(np.sqrt(stored))
@@ -177,7 +179,7 @@ class WeightedSum:
             return None, {}
         try:
             outputs = self._outputs(name, 1j * _IMAGINARY * direction)
-        except ReferenceFailed:  # it does not take complex numbers; the differences do without
+        except ReferenceFailed:  # it does not accept complex numbers, which the differences do not need
             self._complex = False
             return None, {}
         touched = {output: np.imag(outputs[output]) != 0 for output in self._weights}
@@ -187,7 +189,8 @@ class WeightedSum:
 
 
 def _lasting(jumps: list[float]) -> float:
-    """The jump at a kink: the part that does not shrink with the step, unlike that of a smooth function."""
+    """The jump at a kink: the part that does not shrink with the step, unlike the second difference of a smooth
+    function."""
     if len(jumps) < 2 or abs(jumps[-1]) < 0.5 * abs(jumps[0]):
         return 0.0
     return abs(jumps[-1])

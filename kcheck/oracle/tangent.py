@@ -1,8 +1,7 @@
 """The roundings of a derivative: a complex step whose real and imaginary parts are rounded separately.
 
 A complex number ``v + i h t`` carries a value and its derivative t. Every operation of the reference moves
-each by a roundoff of its magnitude, so terms that cancel in a derivative leave the noise that they leave in a
-kernel.
+each by a roundoff of its magnitude, so terms that cancel in a derivative leave the same noise as in a kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Tangent(Arithmetic):
         super().__init__(precision, "random", seed)
 
     def given(self, array: Array) -> Array:
-        """An input: its value moves, its direction is exact."""
+        """An input: its value is moved, its direction is exact."""
         if not np.iscomplexobj(array):
             return super().given(array)
         return super().given(array.real) + 1j * array.imag
@@ -44,7 +43,7 @@ class Tangent(Arithmetic):
         if noise is None:
             moved = super().after(slope, roundings, None, checked)
             return super().after(value, roundings, None, checked) + 1j * STEP * moved
-        # In proportion: who computes the noise of a transform sees the magnitude of the values.
+        # Scaled, because the caller computes the noise of a transform from the magnitude of the values.
         ratio = np.abs(slope).max(initial=0.0) / (np.abs(value).max(initial=0.0) or 1.0)
         return super().after(value, noise=noise) + 1j * STEP * super().after(slope, noise=noise * ratio)
 

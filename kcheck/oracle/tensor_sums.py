@@ -1,7 +1,7 @@
 """Sums of products as a tensor core computes them: truncated, so that errors of one sign do not cancel.
 
 docs/tensor-cores.md has the rule and its sources. :func:`in_order` follows it term by term; :func:`expected_loss`
-estimates the result without that.
+estimates the error without doing so.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LEAST_EXPONENT = -126
 
 
 def in_order(a: Floats, b: Floats, sums: TensorSum, *, backwards: bool = False) -> Floats:
-    """``a @ b``, a block of terms after the other.
+    """``a @ b``, one block of terms after another.
 
     Args:
         a, b: real, at least two axes each; their products must be exact in float64.
-        backwards: begin with the last block.
+        backwards: start with the last block.
     """
     length = a.shape[-1]
     exponents_a, exponents_b = _exponents(a), _exponents(b)
@@ -42,10 +42,10 @@ def in_order(a: Floats, b: Floats, sums: TensorSum, *, backwards: bool = False) 
 
 
 def expected_loss(partial: Floats, count: Any, net: Floats, sums: TensorSum) -> Floats:
-    """How much of a sum is expected to be truncated in a part of it, as an absolute number.
+    """How much truncation is expected to take from a part of a sum, as an absolute number.
 
-    A product loses half a unit on average, at the last bit to which it is aligned; one of the other sign than the
-    accumulator gives it back. Each result loses what is between that bit and its own last one.
+    A product loses half a unit of the last bit to which it is aligned, on average; a product whose sign differs
+    from the accumulator's gives that back. Each result loses the bits between that bit and its own last one.
 
     Args:
         partial: the magnitude of the accumulator in this part.
@@ -60,7 +60,7 @@ def expected_loss(partial: Floats, count: Any, net: Floats, sums: TensorSum) -> 
 
 
 def _exponents(values: Floats) -> npt.NDArray[np.int32]:
-    """Of the leading bit; zeros and subnormals of float32 have -126."""
+    """The exponents of the leading bits; -126 for zeros and for subnormals of float32."""
     _, above = np.frexp(values)
     return np.where(values == 0, _LEAST_EXPONENT, np.maximum(above - 1, _LEAST_EXPONENT))
 

@@ -16,7 +16,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """Wrong indices are those of equal values of an input. ``rule``: which the reference picks, if clear."""
+    """All wrong indices are those of equal values of the input ``array``. ``rule`` says which of them the
+    reference picks; empty if that is unclear."""
 
     array: str
     rule: str
@@ -25,7 +26,7 @@ class Tie:
 def tie_of(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> Tie | None:
     """What the reference does with equal values, if every wrong index is that of an equal value; else None.
 
-    Nothing is guessed: by the indices of the reference an input must be extreme along an axis, or in order.
+    The values of an input at the indices of the reference must be the extremes along an axis, or sorted.
 
     Args:
         actual, expected: of the same shape; only integers are indices.
@@ -48,7 +49,8 @@ def tie_of(actual: Array, expected: Array, inputs: Mapping[str, Array]) -> Tie |
 
 
 def _views(values: Array, actual: Array, expected: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """An input with the axis that the indices may be about at the end, and the indices of both likewise."""
+    """For each axis to which the indices may refer: the input, the expected and the actual indices, each with that
+    axis last."""
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in "iuf":
         return
     if actual.size == 1:
@@ -69,7 +71,7 @@ def _equal(x: Array, y: Array) -> Array:
 
 
 def _is_extreme(picked: Array, along: Array) -> bool:
-    """Whether a value is the largest of its row, or in all rows the smallest; a NaN may be either."""
+    """Whether the picked value is the largest in every row, or the smallest in every row; a NaN may be either."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a row of NaN
         ends = [np.nanmax(along, axis=-1, keepdims=True), np.nanmin(along, axis=-1, keepdims=True)]
@@ -84,7 +86,7 @@ def _is_ordered(picked: Array) -> bool:
 
 
 def _choice(wanted: Array, picked: Array, given: Array, is_order: bool) -> str:
-    """What the reference does with equal values, as far as its indices show it."""
+    """What the reference does with equal values, as far as its indices show that."""
     if is_order:
         ties = _equal(wanted[..., :-1], wanted[..., 1:])
         steps = np.diff(picked, axis=-1)[ties]

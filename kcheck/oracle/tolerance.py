@@ -1,8 +1,7 @@
-"""How close is close enough: per element, what an error may be.
+"""How close is close enough: the largest accepted error of each element.
 
-Four rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`ExactTolerance`), the noise
-floor of the case (:class:`Conditioned`), and what a correct kernel was once measured to be off by
-(:class:`Calibrated`).
+Four rules (docs/spec.md, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`ExactTolerance`), the
+noise floor of the case (:class:`Conditioned`), and measured errors of a correct kernel (:class:`Calibrated`).
 docs/oracle.md explains them and gives the evidence for the constant.
 """
 
@@ -27,13 +26,15 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 CONSTANT = 4.0
-"""How many noise floors an error may be. Fitted by benchmarks/tolerance.py; the evidence is in docs/oracle.md."""
+"""The largest accepted error, in noise floors. Fitted by benchmarks/tolerance.py; the evidence is in
+docs/oracle.md."""
 
 DRAWS = 4
 MAX_DRAWS = 32
 _HOPELESS = 8.0
-"""A ratio of error to allowed that no further draw changes: that the largest of four draws of a sum of many
-roundings is below an eighth of their standard deviation has probability 1e-4; an error of four of those too."""
+"""A ratio of error to allowed at which more draws would not change the verdict. The probability that the largest
+of four draws of a sum of many roundings is below an eighth of their standard deviation is 1e-4, and so is that of
+an error of four standard deviations."""
 
 FIXED_DEFAULTS: dict[str, Bounds] = {
     "float64": Bounds(1e-10, 1e-10),
@@ -42,11 +43,11 @@ FIXED_DEFAULTS: dict[str, Bounds] = {
     "complex64": Bounds(1e-5, 1e-5),
     "float16": Bounds(1e-2, 1e-2),
     "bfloat16": Bounds(1e-2, 1e-2),
-    # Not in DESIGN: two units in the last place of a number just above a power of two.
+    # Two units in the last place of a number just above a power of two.
     "float8_e4m3fn": Bounds(0.25, 0.25),
     "float8_e5m2": Bounds(0.5, 0.5),
 }
-"""Written tolerances that leave a dtype out take these. By default, integers and bools are exact."""
+"""For dtypes that a fixed tolerance does not list. Integers and bools are exact by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,8 @@ class Allowance:
 
     Attributes:
         allowed: the largest accepted absolute error.
-        floor: the noise floor, where the rule has one.
-        unjudged: True where the rule cannot judge; None for nowhere.
+        floor: the noise floor, if the rule has one.
+        unjudged: True where the rule cannot judge; None if it can judge every element.
     """
 
     allowed: Floats
@@ -65,14 +66,19 @@ class Allowance:
 
 
 class ToleranceRule(Protocol):
-    """Decides what error is accepted. ``method`` is what a report calls it."""
+    """Decides which errors are accepted. ``method`` is its name in reports."""
 
     @property
     def method(self) -> str: ...
 
     def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
-        """Args: the output's name; its reference, flat; the absolute errors, infinite where special values do not
-        match, 0 where nothing is to be judged. Errors only choose how hard to look, never loosen."""
+        """What the rule accepts. The errors decide only how much work that takes; they never loosen the rule.
+
+        Args:
+            output: its name.
+            expected: its reference, flat.
+            error: absolute errors, flat; infinite where special values do not match, 0 where nothing is judged.
+        """
         ...
 
 
@@ -100,8 +106,8 @@ class Fixed:
 
 
 def typical_magnitude(expected: Array, dtype: DType) -> float:
-    """The root mean square of a reference's values, at least the smallest normal number of ``dtype``; what is not
-    finite, or beyond the range of ``dtype``, is left out."""
+    """The root mean square of a reference's values, at least the smallest normal number of ``dtype``. Values
+    that are not finite, or beyond the range of ``dtype``, are left out."""
     magnitude = np.abs(expected)
     magnitude = magnitude[magnitude < overflow_threshold(dtype)]
     largest = float(magnitude.max(initial=0.0))
@@ -125,17 +131,19 @@ class Calibrated:
 
 
 def compute_precision(spec: OpSpec, dtype: DType) -> DType:
-    """The real dtype that a correct kernel may accumulate in, for an output of ``dtype`` (SPEC, ``compute``)."""
+    """The real dtype that a correct kernel may accumulate in, for an output of ``dtype`` (docs/spec.md,
+    ``compute``)."""
     name = spec.compute or ("float64" if dtype.precision == 53 else "float32")
     return DTYPES[{"complex64": "float32", "complex128": "float64", TF32.name: "float32"}.get(name, name)]
 
 
 class NoiseFloor:
-    """What a correct kernel may differ by from the fp64 reference, for one case and one compute precision.
+    """How much a correct kernel may differ from the fp64 reference, for one case and one compute precision.
 
-    Evaluates the reference under :class:`Arithmetic`: twice rounding each operation to nearest, with sums in order
-    from either end, then under random rounding with the inputs moved by a unit roundoff, a few times. The largest
-    distance from the fp64 result is the noise. Evaluated when first asked for: most cases are settled without.
+    Evaluates the reference under :class:`Arithmetic`: twice with each operation rounded to nearest and with sums
+    in order, from either end; then a few times under random rounding, with the inputs moved by a unit roundoff.
+    The largest distance from the fp64 result is the noise. It is evaluated on first use: most cases do not need
+    it.
     """
 
     def __init__(
@@ -148,7 +156,7 @@ class NoiseFloor:
         sums: TensorSum | None = None,
         flushes: bool = False,
     ) -> None:
-        """Args: as of :class:`Arithmetic`; ``precision`` is the compute precision."""
+        """The arguments after ``expected`` are those of :class:`Arithmetic`."""
         self._reference = reference
         self._expected = expected
         self._precision = precision
@@ -181,8 +189,8 @@ class NoiseFloor:
         modeled = runs[0] is not None and nearest.uses > 0
         if modeled:
             runs.append(self._evaluate(self._arithmetic("backwards")))
-        # In float64 the reference's own order of summation is as good as any other: where that overflows
-        # although every input is finite, whether it did says nothing.
+        # In float64 the reference's own order of summation is as good as any other. If it overflows although every
+        # input is finite, a kernel may overflow or not.
         own = self._precision.precision == 53 and self._reference.finite_inputs
         for outputs in runs:
             if outputs is not None:
@@ -215,7 +223,7 @@ class NoiseFloor:
         try:
             return self._reference.call(lambda array: under(arithmetic, array))
         except ReferenceFailed:
-            pass  # it does not take the array type that rounds; its inputs can still be moved
+            pass  # it does not accept the array type that rounds; its inputs can still be moved
         if arithmetic.mode != "random":
             return None
         try:
@@ -255,8 +263,7 @@ class Conditioned:
     """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + noise``.
 
     Attributes:
-        whole: evaluate the floor also where the verdict does not depend on it, so that errors can be given in
-        floors.
+        whole: evaluate the floor even if the verdict does not depend on it, so that errors can be given in floors.
     """
 
     dtype: DType
@@ -269,7 +276,7 @@ class Conditioned:
         with np.errstate(all="ignore"):
             magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
             least = half_step(magnitude, self.dtype)
-            # The noise only widens what is accepted, so an element within this much is accepted without it.
+            # The noise only raises the accepted error, so an error below this is accepted without evaluating it.
             if not self.whole and bool(np.all(error <= self.constant * least)):
                 return Allowance(self.constant * least, least)
             unjudged = self.floor.unjudged(output)
@@ -290,10 +297,11 @@ def rules(
     sums: Iterable[TensorSum] = (),
     flushes: bool = False,
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
-    """The rule of each output by name, and what notes the rules have gathered once they were used.
+    """(the rule of an output by its name, the notes of the rules that have been used so far).
 
     Args:
-        sums: how tensor cores add up the kernel's products, if they do. The coarsest of them is allowed for.
+        sums: how tensor cores add up the kernel's products, if they do. The tolerance allows for the coarsest of
+            them.
         flushes: subnormal numbers may have become 0.
 
     Raises:

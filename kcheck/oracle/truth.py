@@ -24,8 +24,8 @@ class Truth:
     """The reference of a case, evaluated once, and the rule of each output.
 
     Attributes:
-        rule: by the output's name; asking twice shares the noise floor.
-        notes: what the rules found worth saying, after they were used.
+        rule: the rule of an output by its name. Rules share noise floors.
+        notes: the notes of the rules that have been used so far.
     """
 
     spec: OpSpec
@@ -39,7 +39,8 @@ class Truth:
         """Load and call the reference.
 
         Raises:
-            ReferenceFailed: it cannot be used, or is NaN where the spec forbids NaN, or the tolerance cannot.
+            ReferenceFailed: the reference or the tolerance cannot be used, or the reference is NaN although the
+                spec forbids NaN.
         """
         reference = Reference.load(spec, arrays)
         expected = reference.call()

@@ -1,4 +1,4 @@
-"""Does a spec test anything? Whether a kernel that computes nothing would pass every case of it."""
+"""Finds specs that do not test anything: a kernel that computes nothing would pass every case."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[Any]
 
 LEAST_CASES = 5
-"""Fewer cases with elements say nothing about a spec: softmax of one column is a constant."""
+"""Fewer cases with elements do not say anything about a spec: softmax of one column is a constant."""
 
-_MOST = 64  # kernels that are followed; more than that takes three outputs that nearly anything passes for
+_MOST = 64  # kernels to try; only three outputs that accept nearly anything would give more
 _ZEROS, _CONSTANT = (
     "",
     "=",
-)  # what is written to an output; any other text is the input that is copied: no name is so
+)  # what is written to an output; any other text is the name of the input that is copied
 _POINTWISE = frozenset({"finite", "shape_preserved", "non_negative"})
 
 
@@ -39,14 +39,14 @@ def _cast(value: Any, dtype: DType) -> Array:
 
 @dataclass(slots=True)
 class _Constant:
-    """The constant that has passed so far, and between which two numbers every constant that passes must lie."""
+    """The constant that has passed so far, and the bounds of all constants that can pass."""
 
     value: complex | None = None
     low: float = -np.inf
     high: float = np.inf
 
     def candidates(self, expected: Array, movable: bool) -> list[complex]:
-        """What to try on a case: what has passed so far, then what is farthest from being refuted."""
+        """The constants to try on a case: the one that has passed so far, then the middle of the bounds."""
         found = [expected.reshape(-1)[0].item() if self.value is None else self.value]
         if (movable or self.value is None) and expected.dtype.kind in "iuf" and self.low <= self.high:
             middle = self.low / 2 + self.high / 2
@@ -55,11 +55,11 @@ class _Constant:
 
 
 class Vacuity:
-    """Follows kernels that compute nothing through the cases of a spec, until a case refutes each.
+    """Tries kernels that compute nothing on the cases of a spec, until some case refutes each of them.
 
-    To each output such a kernel writes zeros, or one constant, or a copy of an input of its shape (with ``alias``:
-    does nothing). Compared with the reference by the spec's own rules, invariants included. Once all are refuted,
-    which is nearly always after the first case, observing costs nothing.
+    To each output, such a kernel writes zeros, or one constant, or a copy of an input of its shape (with
+    ``alias``, it does nothing). Its outputs are compared with the reference by the spec's own rules, including
+    invariants. Once all kernels are refuted, nearly always after the first case, observing costs nothing.
     """
 
     def __init__(self) -> None:
@@ -70,14 +70,14 @@ class Vacuity:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to refute."""
+        """Whether all kernels are refuted."""
         return self._kernels == []
 
     def observe(self, spec: OpSpec, arrays: CaseArrays, expected: Expected | None = None) -> None:
-        """Try the kernels that are left on one case. A case whose reference cannot be used says nothing.
+        """Try the remaining kernels on one case. A case whose reference cannot be used is ignored.
 
         Args:
-            expected: of the case, if it was judged by it.
+            expected: the case's reference results, if the caller has them.
         """
         if self.settled:
             return
@@ -102,7 +102,7 @@ class Vacuity:
         ]
 
     def _passing(self, truth: Truth, arrays: CaseArrays, place: int, output: str) -> dict[str, Array]:
-        """What may still be written to an output and passes its comparison, zeros first."""
+        """What the remaining kernels write to an output, if it passes the comparison; zeros first."""
         left = None if self._kernels is None else {kernel[place] for kernel in self._kernels}
         dtype, expected = truth.reference.dtypes[output], truth.expected[output]
         found: dict[str, Array] = {}
@@ -135,7 +135,7 @@ class Vacuity:
             wide, allowed = flat[finite].astype(np.float64), allowed[finite]
             known.low = float(np.max(wide - allowed, initial=known.low))
             known.high = float(np.min(wide + allowed, initial=known.high))
-        # A constant may be moved to suit all cases only where no invariant would have to be checked on them again.
+        # A new constant is tried only if no invariant would have to be checked again on the earlier cases.
         movable = all(invariant.kind in _POINTWISE for invariant in truth.spec.invariants)
         for value in known.candidates(expected, movable):
             array = _cast(np.full(expected.shape, value), dtype)
@@ -165,7 +165,7 @@ class Vacuity:
 
     @property
     def undecided(self) -> str:
-        """A note where too few cases were seen to say; else empty."""
+        """A note if there were too few cases to decide; otherwise empty."""
         if not self._cases or not self._kernels or self._cases >= LEAST_CASES:
             return ""
         have = "only 1 case has" if self._cases == 1 else f"only {self._cases} cases have"

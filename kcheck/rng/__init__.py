@@ -1,7 +1,7 @@
 """Seeded random numbers, the same bits on every machine.
 
-``derive`` names an independent stream below a seed; ``Xorshift128Plus`` is the stream. Values are made of words
-by exact or correctly rounded IEEE 754 operations only (``kcheck.rng.real``), never by libm.
+``derive`` gives the seed of a named, independent stream; ``Xorshift128Plus`` is the stream. Values are computed
+from its words with exact or correctly rounded IEEE 754 operations only (``kcheck.rng.real``), never with libm.
 """
 
 from kcheck.rng.derive import MASK64, derive, splitmix64

@@ -1,4 +1,4 @@
-"""From one seed to many: named, independent 64-bit seeds."""
+"""Named, independent 64-bit seeds, derived from one seed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ MASK64 = 2**64 - 1
 
 
 def derive(seed: int, domain: str) -> int:
-    """The seed of the stream ``domain`` below ``seed`` (SPEC, "Seeds").
+    """The seed of the stream named ``domain`` under ``seed`` (docs/spec.md, "Seeds").
 
     BLAKE2b with an 8-byte digest over the seed as 8 little-endian bytes and the domain in UTF-8, read as a
     little-endian integer.
 
     Args:
         seed: in [0, 2**64).
-        domain: any text; ``iter_3``, ``data/x``.
+        domain: any text, such as ``iter_3`` or ``data/x``.
 
     Raises:
         OverflowError: seed is negative or needs more than 64 bits.

@@ -1,11 +1,12 @@
 """Jumping ahead in xorshift128+, and drawing many words at once.
 
-The step of the two words of state (a, b) is linear over GF(2): 2**j steps are one 128 x 128 bit matrix. So a
-long draw is cut into lanes of 2**j consecutive words, the state at the start of every lane is found by jumping,
-and all lanes are stepped together by NumPy. The words come out in the order of the serial generator.
+A step of the state, two words (a, b), is linear over GF(2), so 2**j steps are one 128 x 128 bit matrix. A long
+draw is therefore split into lanes of 2**j consecutive words. Jumping gives the state at the start of each lane,
+and NumPy steps all lanes together. The words have the same order as from the serial generator.
 
-A matrix is kept as 16 tables, one per byte of the state: ``table[i, v]`` is what byte i contributes when it holds
-v; applying the matrix is 16 look-ups and their exclusive or. States are (a, b) rows of little-endian uint64.
+A matrix is stored as 16 tables, one per byte of the state: ``table[i, v]`` is what byte i contributes if its value
+is v. To apply the matrix, XOR the 16 entries that the bytes select. States are (a, b) rows of little-endian
+uint64.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 WORD = np.dtype("<u8")
 _BYTES = np.arange(16)
-_TILE = 32  # steps kept before they are transposed into place: the tile stays in the L2 cache
+_TILE = 32  # steps buffered before they are transposed into place, so that the buffer stays in the L2 cache
 _LANE_LIMIT = 2048  # the lanes' working set stays in the L1 and L2 caches
 _SHIFT_A, _SHIFT_B, _SHIFT_C = (np.array(shift, WORD) for shift in (23, 17, 26))
 
@@ -34,7 +35,7 @@ def step(a: int, b: int) -> tuple[int, int]:
 
 
 def _table(columns: Words) -> Words:
-    """Look-up tables, shape (16, 256, 2), of the matrix whose 128 columns, each a state, are the rows given."""
+    """Lookup tables, shape (16, 256, 2), of the matrix with the 128 ``columns``, each a state; shape (128, 2)."""
     bits = columns.reshape(16, 8, 2)
     table = np.zeros((16, 256, 2), WORD)
     for bit in range(8):
@@ -44,7 +45,7 @@ def _table(columns: Words) -> Words:
 
 
 def _apply(table: Words, states: Words) -> Words:
-    """The matrix times each state: states of shape (n, 2), C-contiguous, to the same shape."""
+    """Multiply the matrix by each of ``states``, shape (n, 2), C-contiguous; the result has the same shape."""
     parts = table[_BYTES, states.view(np.uint8).reshape(-1, 16)]
     applied: Words = np.bitwise_xor.reduce(parts, axis=1)
     return applied
@@ -99,11 +100,11 @@ def draw(state: tuple[int, int], out: Words) -> tuple[int, int]:
 
 
 def _draw_chunk(state: tuple[int, int], out: Words) -> tuple[int, int]:
-    """As ``draw``, for at most _LANE_LIMIT**2 words."""
+    """Like ``draw``, for at most _LANE_LIMIT**2 words."""
     exponent = max(3, ((out.size - 1).bit_length() + 1) // 2)
     length = 1 << exponent
     lanes = ceil_div(out.size, length)
-    whole = lanes - 1  # lanes filled to their end; the last one is cut where the draw ends
+    whole = lanes - 1  # full lanes; the last one ends where the draw ends
     rest = out.size - whole * length
     target = out[: whole * length].reshape(whole, length)
 

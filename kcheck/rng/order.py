@@ -1,4 +1,4 @@
-"""The order of things under a schedule."""
+"""The order in which a schedule runs blocks or warps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PIECES = 1024
 
 
 def arranged(schedule: Schedule, n: int, domain: str) -> npt.NDArray[np.uint32]:
-    """The numbers 0 to n - 1 in the order of a schedule. A shuffle depends on the ``domain`` as well."""
+    """The numbers 0 to n - 1 in the order of a schedule. A shuffle also depends on ``domain``."""
     if schedule.order == "shuffle":
         return Xorshift128Plus(derive(schedule.seed, domain)).permutation(n).astype(np.uint32)
     natural = np.arange(n, dtype=np.uint32)
@@ -22,8 +22,9 @@ def arranged(schedule: Schedule, n: int, domain: str) -> npt.NDArray[np.uint32]:
 
 
 def pieces(schedule: Schedule, n: int, domain: str) -> list[range]:
-    """The numbers 0 to n - 1 as ranges in the order of a schedule: one number each if that makes at most
-    MOST_PIECES ranges, else ranges of equal length except the last. The natural order is a single range."""
+    """The numbers 0 to n - 1 as ranges in the order of a schedule: one number each if there are at most
+    MOST_PIECES, otherwise at most MOST_PIECES ranges of equal length (the one that contains n - 1 may be shorter).
+    The natural order is a single range."""
     if schedule.order == "natural":
         return [range(n)]
     size = max(ceil_div(n, MOST_PIECES), 1)

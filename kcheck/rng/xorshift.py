@@ -1,6 +1,6 @@
-"""xorshift128+, as first published (S. Vigna, 2014: shifts 23, 17, 26), and values made of its words.
+"""xorshift128+, as first published (S. Vigna, 2014: shifts 23, 17, 26), and values computed from its words.
 
-How many words a value takes, and which, is part of replay: every method says so, and it never changes.
+Replay depends on how many words a value takes, and which. Every method documents that, and it never changes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kcheck.rng.derive import MASK64, splitmix64
 
 T = TypeVar("T")
 
-_SERIAL_LIMIT = 96  # below this many words, stepping Python integers is quicker than setting up lanes
-_LARGEST_EXPONENT = 1023.9999999999999  # log2 of float64's largest rounds to 1024, which exp2 does not take
-_CHUNK = 1 << 15  # floats made at a time: temporaries stay in the L2 cache
+_SERIAL_LIMIT = 96  # below this many words, stepping Python integers is faster than setting up lanes
+_LARGEST_EXPONENT = 1023.9999999999999  # log2 of the largest float64 rounds to 1024, which exp2 does not accept
+_CHUNK = 1 << 15  # floats computed at a time, so that temporaries stay in the L2 cache
 
 
 class Xorshift128Plus:
     """A stream of 64-bit words. The same seed gives the same words and values on every machine.
 
     Args:
-        seed: in [0, 2**64); the words of state are splitmix64(seed) and splitmix64(seed + 1).
+        seed: in [0, 2**64); the initial state is splitmix64(seed) and splitmix64(seed + 1).
     """
 
     __slots__ = ("_state",)
@@ -37,7 +37,7 @@ class Xorshift128Plus:
         self._state = state if any(state) else (1, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """Only for missing names: names that NumPy's generators have are tried first."""
+        """Called for missing names: users try methods of NumPy's generators, so the message lists ours."""
         drawn = ", ".join(method for method in vars(type(self)) if not method.startswith("_"))
         raise AttributeError(f"kcheck's rng has no {name!r}; it has {drawn}")
 
@@ -57,7 +57,12 @@ class Xorshift128Plus:
         return out
 
     def floats(self, n: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Uniform in [0, 1), one word each: the top 53 bits times 2**-53; float32: the top 24 times 2**-24."""
+        """``n`` uniform values in [0, 1), one word each: the top 53 bits times 2**-53; float32: the top 24 times
+        2**-24.
+
+        Raises:
+            TypeError: the dtype is neither float64 nor float32.
+        """
         if np.dtype(dtype) == np.float32:
             return (self.words(n) >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
         if np.dtype(dtype) != np.float64:
@@ -67,8 +72,8 @@ class Xorshift128Plus:
     def below(self, n: int) -> int:
         """An integer in [0, n), n from 1 to 2**64.
 
-        The top k bits of a word, k the bits of n - 1; a value of n or more is rejected and the next word taken.
-        So there is no bias, and n = 1 takes one word too.
+        Takes the top k bits of a word, where k is the bit length of n - 1. A value of n or more is rejected and
+        the next word is taken, so there is no bias. n = 1 takes one word, too.
         """
         if not 1 <= n <= MASK64 + 1:
             raise ValueError(f"cannot draw an integer below {n}")
@@ -78,13 +83,13 @@ class Xorshift128Plus:
         return value
 
     def integers(self, low: int, high: int, n: int) -> npt.NDArray[Any]:
-        """``n`` integers from ``low`` to ``high``, both ends in it, each drawn as by ``below``.
+        """``n`` integers from ``low`` to ``high``, both included, each drawn like ``below``.
 
         Returns:
-            int64, shape (n,); uint64 where ``high`` needs it.
+            int64, shape (n,); uint64 if ``high`` is 2**63 or more.
 
         Raises:
-            ValueError: high < low, or neither int64 nor uint64 holds the range.
+            ValueError: high < low, or neither int64 nor uint64 can hold the range.
         """
         if high < low:
             raise ValueError(f"there is no integer from {low} to {high}")
@@ -107,7 +112,7 @@ class Xorshift128Plus:
         return (found + np.uint64(low & MASK64)).astype(np.uint64).view(dtype)
 
     def normal(self, n: int) -> real.Reals:
-        """Standard normal float64, one word each: the quantile at (top 52 bits + 1/2) * 2**-52."""
+        """``n`` standard normal values, float64, one word each: the quantile at (top 52 bits + 1/2) * 2**-52."""
         words = self.words(n)
         out = np.empty(n)
         for start in range(0, n, _CHUNK):
@@ -116,7 +121,8 @@ class Xorshift128Plus:
         return out
 
     def log_uniform(self, low: float, high: float, n: int) -> real.Reals:
-        """Log-uniform float64 in [low, high], one word each; 0 < low <= high, both normal numbers."""
+        """``n`` log-uniform values in [low, high], float64, one word each; 0 < low <= high, both normal
+        numbers."""
         ends = real.log2(np.array([low, high]))
         out = self.floats(n)
         for start in range(0, n, _CHUNK):
@@ -126,13 +132,13 @@ class Xorshift128Plus:
         return out
 
     def signs(self, n: int) -> real.Reals:
-        """-1.0 or 1.0, one word each: its top bit set is -1."""
+        """``n`` values of -1.0 or 1.0, one word each: -1.0 if its top bit is set."""
         return np.where(self.words(n) >> np.uint64(63), -1.0, 1.0)
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, each as likely."""
+        """One of the options with equal probability; takes words like ``below``."""
         return options[self.below(len(options))]
 
     def permutation(self, n: int) -> npt.NDArray[np.int64]:
-        """The numbers 0 to n - 1 in a drawn order: the stable sort of n words, so one word each."""
+        """The numbers 0 to n - 1 in random order: the argsort (stable) of n words, so one word each."""
         return np.argsort(self.words(n), kind="stable").astype(np.int64)

@@ -1,3 +1,3 @@
-"""PyTorch programs written for a GPU, on host memory: ``device="cuda"`` gives a tensor on the CPU that says it is
-on ``cuda:0`` and that kernels may access.
+"""Runs PyTorch programs written for a GPU on host memory: ``device="cuda"`` gives a tensor in host memory that
+reports ``cuda:0`` as its device and that kernels may access.
 """

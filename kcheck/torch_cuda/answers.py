@@ -1,4 +1,4 @@
-"""``torch.cuda`` of one device in host memory."""
+"""Replacements for the functions of ``torch.cuda``: there is one device, and its memory is host memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _done(*_: Any, **__: Any) -> None:
 
 
 def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
-    """PyTorch's allocator is the host's, which keeps no counts."""
+    """The counts are 0: tensors come from PyTorch's host allocator, which does not count."""
 
     def info(device: Any = None) -> tuple[int, int]:
         return machine.memory.capacity, machine.memory.capacity
@@ -75,16 +75,17 @@ def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
 
 
 def answers(torch: Any, machine: Machine) -> dict[str, Any]:
-    """What replaces the attributes of ``torch.cuda``, by name.
+    """The replacements for attributes of ``torch.cuda``, by name.
 
-    Each function under one name only: ``torch.compile`` has a rule for each name, and refuses two for one object.
+    Each name gets a separate function object: ``torch.compile`` has a rule for each name, and rejects an object
+    that has two.
     """
     shared = _shared_answers(torch, machine)
     return {name: _copy(name, value) if inspect.isfunction(value) else value for name, value in shared.items()}
 
 
 def _copy(name: str, function: FunctionType) -> FunctionType:
-    """The same function as another object."""
+    """A copy of a function as a separate object, named ``name``."""
     copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy

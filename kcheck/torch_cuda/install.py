@@ -1,4 +1,4 @@
-"""Make PyTorch answer for a device that it does not have."""
+"""Make PyTorch behave as if it had a CUDA device."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     Args:
         torch: the module, just imported.
         machine: the device that runs kernels.
-        ranges: the host memory that they may access.
+        ranges: the host memory that kernels may access.
+
+    Returns:
+        The storages that the device owns.
     """
-    importlib.import_module("torch.utils._device")  # which knows the default device
+    importlib.import_module("torch.utils._device")  # the mode reads the default device from it
     storages = Storages(ranges)
     for name, value in answers(torch, machine).items():
         setattr(torch.cuda, name, value)
@@ -39,14 +42,14 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     _generator(torch)
     _autocast(torch)
     _gradients(torch, storages)
-    # Not an answer of the mode: PyTorch reads the arguments first, and takes its own streams only.
+    # Replaced here, not by the mode: PyTorch parses the arguments first, and accepts only its own streams.
     torch.Tensor.record_stream = lambda self, stream: None
     in_every_thread(host_cuda_mode(torch, storages))
     return storages
 
 
 def _accelerator(torch: Any) -> None:
-    """``torch.accelerator``: the device that is not the CPU."""
+    """``torch.accelerator``: it reports the CUDA device."""
     if hasattr(torch, "accelerator"):
         torch.accelerator.is_available = lambda: True
         torch.accelerator.device_count = lambda: 1
@@ -59,7 +62,7 @@ def _accelerator(torch: Any) -> None:
 
 
 def _compile(torch: Any) -> None:
-    """``torch.compile``: functions run as they are, by PyTorch's own switch, and it says so.
+    """``torch.compile``: functions run uncompiled, through PyTorch's own switch, and a note on stderr says so.
 
     Inductor compiles for the device that the C++ parts of PyTorch see, which is the CPU: its kernels would not be
     those of a GPU.
@@ -80,7 +83,7 @@ def _compile(torch: Any) -> None:
 
 
 def _generator(torch: Any) -> None:
-    """``torch.Generator(device="cuda")``: one of the CPU."""
+    """``torch.Generator(device="cuda")`` gives a generator of the CPU."""
 
     class Generator(torch.Generator):  # type: ignore[misc]
         def __new__(cls, device: Any = None) -> Any:
@@ -91,7 +94,7 @@ def _generator(torch: Any) -> None:
 
 
 def _autocast(torch: Any) -> None:
-    """``torch.autocast("cuda")``: that of the CPU, with the default dtype of a GPU."""
+    """``torch.autocast("cuda")`` acts like the CPU's, with the default dtype of a GPU."""
     kind = torch.amp.autocast_mode.autocast
     plain = kind.__init__
 
@@ -105,7 +108,8 @@ def _autocast(torch: Any) -> None:
 
 
 def _gradients(torch: Any, storages: Storages) -> None:
-    """What autograd gives to ``backward()`` of a user's function is where what its forward has saved is."""
+    """If ``forward()`` of a user's autograd function saved tensors on the device, ``backward()`` gets its
+    gradients there."""
     kind = torch.autograd.function.BackwardCFunction
     plain = kind.apply
 

@@ -1,4 +1,4 @@
-"""What happens to each call of PyTorch: the device it asks for, the devices of its results, and questions about
+"""Intercepts each call of PyTorch: which device it requests, on which device its results are, and queries about
 devices.
 """
 
@@ -53,7 +53,7 @@ def _is_cuda(torch: Any, value: Any) -> bool:
 
 
 def _device(torch: Any, value: Any, is_plain: bool) -> Any:
-    """The device that an argument names; None if it names none. ``is_plain``: a text or a number may be one."""
+    """The device that an argument names, or None. With ``is_plain``, a string or an index may name one."""
     if isinstance(value, torch.device):
         return value
     if is_plain and isinstance(value, str):
@@ -64,7 +64,7 @@ def _device(torch: Any, value: Any, is_plain: bool) -> Any:
 
 
 def _wanted(torch: Any, is_to: bool, args: Any, options: Mapping[str, Any]) -> str | None:
-    """The type of the device that a call asks for: ``cuda``, ``cpu``, another one, or None for any."""
+    """The type of the device that a call requests: ``cuda``, ``cpu``, another one, or None if it requests none."""
     named = [_device(torch, options.get("device"), True), *(_device(torch, a, False) for a in args)]
     if is_to and len(args) > 1:
         named.append(_device(torch, args[1], True))
@@ -87,13 +87,13 @@ def _on_host(torch: Any, is_to: bool, args: Any, options: Mapping[str, Any]) -> 
 
 
 def _default(torch: Any) -> str | None:
-    """The type of the default device, where a program has set one."""
+    """The type of the default device; None if the program has not set one."""
     chosen = torch.utils._device.CURRENT_DEVICE
     return None if chosen is None else torch.device(chosen).type
 
 
 def _tensors(torch: Any, value: Any, depth: int = 4) -> Iterator[Any]:
-    """The tensors in a value: in tuples, lists and dicts."""
+    """The tensors in a value, also in nested tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
     elif depth and isinstance(value, (tuple, list)):
@@ -105,7 +105,7 @@ def _tensors(torch: Any, value: Any, depth: int = 4) -> Iterator[Any]:
 
 
 def _placed(torch: Any, storages: Storages, wanted: str | None, operands: list[Any], results: Any) -> Any:
-    """The results of a call on the device where a GPU program finds them."""
+    """The results of a call, each placed on the device where it would be with a GPU."""
     if isinstance(results, torch.Tensor):
         given = {id(storage_of(operand)) for operand in operands}
         is_shared = id(storage_of(results)) in given
@@ -128,7 +128,7 @@ def _placed(torch: Any, storages: Storages, wanted: str | None, operands: list[A
 
 
 def _answers(torch: Any, storages: Storages) -> dict[Any, Answer]:
-    """Methods of tensors that are about devices."""
+    """Replacements for the methods of tensors that concern devices."""
     tensor = torch.Tensor
     cuda = torch.device("cuda", 0)
     on_device = storages.is_on_device
@@ -156,7 +156,7 @@ def _answers(torch: Any, storages: Storages) -> dict[Any, Answer]:
 
 
 def in_every_thread(mode: Any) -> None:
-    """Enter a mode in this thread, and in the threads that start from now on: PyTorch has modes per thread."""
+    """Enter a mode in this thread, and in the threads that start from now on: PyTorch's modes are per thread."""
     mode.__enter__()
     start = threading.Thread.start
 

@@ -1,8 +1,8 @@
-"""The storages of tensors that a program takes for device memory. They are marked here.
+"""Marks the storages of tensors that a program treats as device memory.
 
-A storage is marked by an attribute, which lives as long as the storage does: PyTorch keeps the Python object of a
-storage for its whole life. So views of a tensor, and parameters whose data is exchanged, are where their memory
-is.
+The mark is an attribute of the storage and lives as long as the storage does, because PyTorch keeps the Python
+object of a storage for its whole life. So a view is on the same device as its base, and a parameter whose data is
+replaced is on the device of the new data.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ class Storages:
     """The storages of one device.
 
     Args:
-        ranges: host memory that its kernels may access.
+        ranges: the host memory that its kernels may access.
     """
 
     def __init__(self, ranges: HostRanges) -> None:
         self._ranges = ranges
 
     def is_on_device(self, tensor: Any) -> bool:
-        """Whether a tensor says that it is on the device."""
+        """Whether the storage of a tensor is marked as device memory."""
         storage = storage_of(tensor)
         return storage is not None and hasattr(storage, _MARK)
 
     def place(self, tensor: Any) -> None:
-        """Make the memory of a tensor device memory, or follow it where it was moved."""
+        """Mark the memory of a tensor as device memory; if it has moved since, update the accessible range."""
         storage = storage_of(tensor)
         if storage is None:
             return
         place = (storage.data_ptr(), storage.nbytes())
         held = getattr(storage, _MARK, None)
         if held is None or held.place != place:
-            setattr(storage, _MARK, None)  # release first: the memory may be part of what it was
+            setattr(storage, _MARK, None)  # release the old range first: the new one may overlap it
             setattr(storage, _MARK, _Held(self._ranges, *place))
 
 

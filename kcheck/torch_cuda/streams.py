@@ -10,8 +10,8 @@ from typing import Any
 class TorchEvent:
     """An event: the time at which it was recorded.
 
-    Args:
-        clock: seconds from any origin.
+    Attributes:
+        clock: seconds from any origin; subclasses set it.
     """
 
     clock: Callable[[], float]
@@ -21,14 +21,14 @@ class TorchEvent:
         self._time: float | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Take the time."""
+        """Record the current time."""
         self._time = type(self).clock()
 
     def elapsed_time(self, end_event: TorchEvent) -> float:
         """Milliseconds between two recorded events.
 
         Raises:
-            ValueError: one of them measures no time, or was not recorded.
+            ValueError: one of them was created without timing, or was not recorded.
         """
         if not (self._enable_timing and end_event._enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -48,7 +48,7 @@ class TorchEvent:
 
 
 class TorchStream:
-    """A stream; also a context in which it is the current one."""
+    """A stream, which is also a context manager. There is only one."""
 
     cuda_stream = 0
 

@@ -1,3 +1,3 @@
-"""Triton's kernels on the cpu device: Triton compiles them to PTX as for an NVIDIA GPU, and asks
-kcheck's driver object to run it.
+"""Triton kernels on the cpu device: Triton compiles them to PTX as for an NVIDIA GPU, and kcheck's driver object
+runs the PTX.
 """

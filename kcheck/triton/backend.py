@@ -1,6 +1,7 @@
 """Triton's compiler for NVIDIA GPUs, stopped at PTX.
 
-Its last stage, which runs ptxas, is replaced: the "cubin" is the PTX. Everything before it is what runs for a GPU.
+The last stage, which runs ptxas, is replaced: the "cubin" is the PTX. All earlier stages are the same as for a
+GPU.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from kcheck.driver.cubin import CubinResources, read_resources
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
-_WORD = 4  # Triton counts spilled registers
+_WORD = 4  # bytes; Triton counts spills in registers
 
 
 def stop_at_ptx(compiler: Any) -> None:
-    """Change ``triton.backends.nvidia.compiler``."""
+    """Change ``triton.backends.nvidia.compiler``: its result is PTX, marked as code with replicated values."""
 
     def make_cubin(self: Any, src: str, metadata: Any, opt: Any, capability: int) -> bytes:
         return src.encode()
 
     def key(self: Any) -> str:
-        # part of the keys of Triton's own cache, in which a cubin for a GPU must not be found
+        # part of the keys of Triton's cache: a lookup must not find a cubin for a GPU
         return f"kcheck {__version__} 2 {self.target.arch}"
 
     plain = compiler.CUDABackend.make_ptx
@@ -44,9 +45,10 @@ def stop_at_ptx(compiler: Any) -> None:
 
 
 def tell_files_apart(compiler: Any) -> None:
-    """Change ``triton.compiler.compiler``: the key of a kernel contains its file, whose name is in the PTX.
+    """Change ``triton.compiler.compiler``: the key of a kernel contains the name of its file, which is in the PTX.
 
-    Triton's own key has the text and the line only, so that a copy of a file gets the other file's lines.
+    Triton's own key has only the text and the line. A kernel in a copy of a file would get PTX that names the
+    other file.
     """
     plain = compiler.ASTSource.hash
 
@@ -59,7 +61,7 @@ def tell_files_apart(compiler: Any) -> None:
 
 def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
     """Change ``triton.compiler.compiler``: ``n_regs`` and ``n_spills`` of a kernel are measured when a program
-    reads them, by the ptxas that Triton brings.
+    reads them, with the ptxas that comes with Triton.
     """
     resources = functools.lru_cache(maxsize=1024)(_assembler(cache))
 
@@ -68,7 +70,7 @@ def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
             return number(resources(self.asm["ptx"], self.metadata.name, self.metadata.target.arch))
 
         def ignore(self: Any, value: object) -> None:
-            """The loader sets them, without having measured."""
+            """Triton's loader assigns what ``load_binary`` returns, which is not measured."""
 
         return property(read, ignore)
 

@@ -1,6 +1,7 @@
-"""Triton's cache on disk, as a folder in kcheck's: Triton's own is neither bounded nor kcheck's to bound.
+"""Triton's cache on disk, as a folder in kcheck's cache, so that kcheck can limit its size. Triton does not limit
+its own cache, and kcheck must not delete files there.
 
-Triton keeps one folder for each compiled kernel, named by the hash of everything that it depends on.
+Triton keeps one folder for each compiled kernel. Its name is the hash of everything that the kernel depends on.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 
 LIMIT = 512 << 20
 _YOUNG_SECONDS = 3600
-"""A folder that was made within this time may be in use by another process."""
+"""A folder that was created within this time may be in use by another process."""
 
 
 def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
-    """Set Triton's cache folder, unless the user has set it, and bound its size."""
+    """Set Triton's cache folder, unless the user has set it, and limit its size."""
     if "TRITON_CACHE_DIR" in variables:
         return
     folder = caches / "triton"
@@ -28,7 +29,8 @@ def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
 
 
 def shrink(folder: Path, limit: int, now: float) -> None:
-    """Delete the oldest kernels until the rest takes at most three quarters of ``limit`` bytes.
+    """If the cache is larger than ``limit`` bytes, delete the oldest kernels until it takes at most three quarters
+    of that. Kernels younger than _YOUNG_SECONDS are kept.
 
     Args:
         now: seconds since the epoch.

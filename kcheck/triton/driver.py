@@ -1,4 +1,4 @@
-"""Triton's driver object: what its runtime asks of a GPU, answered by kcheck's device."""
+"""Triton's driver object, which Triton's runtime queries about the GPU, for kcheck's device."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Utilities:
     def load_binary(
         self, name: str, kernel: bytes | str, shared: int, device: int
     ) -> tuple[Any, LoadedFunction, int, int, int]:
-        """The module, the kernel, registers and spills (not measured here), and the maximum number of threads.
+        """The module, the kernel, registers and spills (0: not measured here), and the most threads in a block.
 
         Raises:
-            RuntimeError: it is not PTX, or uses something that is not supported.
+            RuntimeError: ``kernel`` is not PTX, or uses something that is not supported.
         """
         executor = self._machine.executor
         try:
@@ -48,7 +48,7 @@ class Utilities:
         module.unload()
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """What Triton and its users size launches by."""
+        """The limits by which Triton and programs choose the size of launches."""
         known = attributes(self._machine.cc)
         return {
             "max_shared_mem": shared_per_multiprocessor(self._machine.cc) - RESERVED_SHARED,
@@ -61,7 +61,7 @@ class Utilities:
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """The buffer is not the program's."""
+        """No effect: the size of the printf buffer is fixed."""
 
     def get_default_stream(self, device: int) -> int:
         """The only stream."""
@@ -69,7 +69,7 @@ class Utilities:
 
 
 class Driver:
-    """A driver of Triton's ``DriverBase``.
+    """A driver with the interface of Triton's ``DriverBase``.
 
     Args:
         machine: the device.
@@ -89,7 +89,7 @@ class Driver:
         return True
 
     def get_current_target(self) -> Any:
-        """What to compile for."""
+        """The target to compile for: the machine's compute capability."""
         from triton.backends.compiler import GPUTarget
 
         major, minor = self._machine.cc
@@ -100,24 +100,24 @@ class Driver:
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is one device."""
+        """No effect: there is only one device."""
 
     def get_current_stream(self, device: int) -> int:
         """The only stream."""
         return 0
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        """Major and minor."""
+        """The compute capability: major, minor."""
         return self._machine.cc
 
     def get_active_torch_device(self) -> Any:
-        """Where a program creates its tensors."""
+        """The device on which a program creates its tensors."""
         import torch
 
         return torch.device(self._torch_device, 0) if self._torch_device == "cuda" else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        """``torch.cuda``, as far as benchmarks use it."""
+        """``torch.cuda``, or the part of it that benchmarks use."""
         if self._torch_device == "cuda":
             import torch
 
@@ -132,7 +132,7 @@ class Driver:
         )
 
     def get_benchmarker(self) -> Callable[..., Sequence[float]]:
-        """What autotuning measures with: one run after the first one, which may compile."""
+        """The timer for autotuning: milliseconds of one call, after a first call that may compile."""
 
         def measure(call: Callable[[], object], *, quantiles: Sequence[float], **_: Any) -> list[float]:
             call()
@@ -143,22 +143,26 @@ class Driver:
         return measure
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """A benchmark clears a GPU's cache by writing to a large buffer; there is none here."""
+        """None. A benchmark clears a GPU's cache by writing to a large buffer; there is no such cache here."""
         return None
 
     def clear_cache(self, cache: Any) -> None:
-        """There is no cache to clear."""
+        """No effect: there is no cache to clear."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        """Memory for instrumented kernels."""
+        """Memory for instrumented kernels.
+
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError("instrumented kernels are not supported on kcheck's cpu device")
 
     def map_python_to_cpp_type(self, kind: str) -> str:
-        """For ahead-of-time compilation, which needs no device."""
+        """The C++ type of an argument, for ahead-of-time compilation, which needs no device."""
         from triton.backends.nvidia.driver import ty_to_cpp
 
         return str(ty_to_cpp(kind))
 
     def assemble_tensormap_to_arg(self, info: Any, args: Any) -> Any:
-        """There are no tensor maps."""
+        """The arguments unchanged: there are no tensor maps."""
         return args

@@ -1,4 +1,6 @@
-"""A launch by Triton: arguments to parameters, tensors to memory of the device, the end to Triton's exceptions."""
+"""A launch by Triton: its arguments become the kernel's parameters, the device may access the memory of its
+tensors, and a failure is raised as Triton's exception.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class LoadedFunction:
 
 @dataclass(frozen=True, slots=True)
 class _Pointer:
-    """A tensor among the arguments: its place among the parameters, its name in the kernel, its address."""
+    """A tensor among the arguments: its parameter's index, name in the kernel and pointer type, and its
+    address."""
 
     param: int
     name: str
@@ -64,7 +67,10 @@ class Launcher:
     Args:
         machine: runs the kernel.
         ranges: the host memory that kernels may access.
-        source, metadata: what Triton passes to it.
+        source, metadata: Triton's, of the compiled kernel.
+
+    Raises:
+        RuntimeError: the kernel uses clusters (``num_ctas``).
     """
 
     def __init__(self, machine: Machine, ranges: HostRanges, source: Any, metadata: Any) -> None:
@@ -88,10 +94,10 @@ class Launcher:
         exit_hook: Any,
         *args: Any,
     ) -> None:
-        """Run the kernel to its end.
+        """Run the kernel, and wait until it ends.
 
         Raises:
-            LaunchError: it failed.
+            LaunchError: the launch failed.
             TypeError, OverflowError: an argument does not match its parameter.
         """
         if not grid_x * grid_y * grid_z:
@@ -132,7 +138,7 @@ class Launcher:
         return parts, pointers
 
     def _scratch(self, kind: str, grid: tuple[int, int, int]) -> Any:
-        """Memory that the kernel asks for, by the allocator that the program has set; else None."""
+        """The scratch memory that the kernel requires, or None; from the allocator that the program has set."""
         size = getattr(self._metadata, f"{kind}_scratch_size", 0) or 0
         if not size:
             return None
@@ -144,7 +150,7 @@ class Launcher:
 
     @contextlib.contextmanager
     def _held(self, address: int, size: int) -> Iterator[None]:
-        """Memory that is accessible within the context; it may be so already."""
+        """Make memory accessible to kernels within the context, unless it already is."""
         if not size or self._machine.memory.find(address, size) is not None:
             yield
             return
@@ -191,8 +197,8 @@ class Launcher:
 
     @contextlib.contextmanager
     def _staged(self, pointers: Sequence[_Pointer]) -> Iterator[Sequence[_Pointer]]:
-        """The tensors in device memory, if the checks of the launch are about it: racecheck and initcheck do not
-        watch host memory. What the kernel wrote is copied back."""
+        """Copy the tensors to device memory if racecheck or initcheck is on, because these do not watch host
+        memory. Afterwards, copy back what the kernel wrote."""
         memory = self._machine.memory
         checks = self._machine.executor.checks
         if not (checks.race or checks.init):

@@ -1,4 +1,4 @@
-"""A process under ``kcheck exec`` that imports Triton or PyTorch, which are changed right after their import."""
+"""A process under ``kcheck exec`` that imports Triton or PyTorch, which are patched right after their import."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kcheck.triton.driver import Driver
 from kcheck.triton.versions import read_version
 
 TORCH_CUDA = "KCHECK_TORCH_CUDA"
-"""The variable that leaves PyTorch alone if it is ``off``."""
+"""The environment variable; if it is ``off``, PyTorch is not patched."""
 
 
 def start(variables: MutableMapping[str, str]) -> None:
-    """Install the device in this process, and see to Triton and PyTorch when they are imported.
+    """Install the device in this process, and patch Triton and PyTorch when they are imported.
 
     Raises:
         DeviceUnavailable: see :func:`kcheck.driver.session.start`.
@@ -43,16 +43,17 @@ def start(variables: MutableMapping[str, str]) -> None:
 
 
 def _patch_torch(machine: Machine, ranges: HostRanges, torch: Any) -> None:
-    from kcheck.torch_cuda.install import install  # PyTorch is rarely there
+    from kcheck.torch_cuda.install import install  # lazy: few programs use PyTorch
 
     install(torch, machine, ranges)
 
 
 def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:
-    """Make Triton run its kernels on a device. It may be imported already, but must not have compiled anything."""
+    """Make Triton run its kernels on a device. Triton may already be imported, but must not have compiled
+    anything."""
 
     def backends(module: Any) -> None:
-        from triton import __version__  # assigned before triton imports anything
+        from triton import __version__  # triton assigns it before it imports its submodules
 
         try:
             read_version(__version__)
@@ -62,7 +63,7 @@ def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch
         driver = functools.cache(lambda: Driver(machine, ranges, torch_device))
 
         class Chosen:
-            """Instead of a driver class: Triton asks whether it is active, and calls it."""
+            """Replaces the driver class: Triton calls ``is_active()``, then creates an instance."""
 
             is_active = staticmethod(Driver.is_active)
 

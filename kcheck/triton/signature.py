@@ -14,9 +14,9 @@ _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 
 
 def scalars(kind: Type, value: Any, name: str) -> Iterator[tuple[str, Any, str]]:
-    """An argument as (type, value, name) of each of the kernel's parameters; nothing for a constant.
+    """The parameters of the kernel for one argument, as (type, value, name); a constant has none.
 
-    A tensor descriptor is passed as the tensor and, twice, its shape and strides: the code reads both.
+    A tensor descriptor is passed as the tensor and, twice, its shape and strides: the code reads both copies.
     """
     if isinstance(kind, tuple):
         for n, (part, inner) in enumerate(zip(kind, value, strict=True)):
@@ -46,11 +46,11 @@ def is_pointer(kind: str) -> bool:
 
 
 def packed(kind: str, value: Any) -> bytes:
-    """The bytes of a number.
+    """The bytes of a number, little-endian.
 
     Raises:
         OverflowError: it is too large for its type.
-        TypeError: it is not a number, or the type is not known.
+        TypeError: it is not a number, or the type is not supported.
     """
     if kind in _FLOATS:
         return struct.pack(_FLOATS[kind], float(value))
@@ -69,10 +69,10 @@ def packed(kind: str, value: Any) -> bytes:
 
 
 def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: int) -> bytes:
-    """Parameters at their (offset, size); those that the caller does not pass, Triton's scratch memory, are 0.
+    """Parameters, each at its (offset, size); slots without a part are 0.
 
     Raises:
-        TypeError: they are not the parameters of the kernel.
+        TypeError: the parts do not match the kernel's parameters in number or size.
     """
     if len(parts) > len(slots) or any(len(part) != size for part, (_, size) in zip(parts, slots, strict=False)):
         raise TypeError(

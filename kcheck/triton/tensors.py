@@ -1,5 +1,5 @@
-"""What a launch needs to know about a tensor: where its memory is, how much of it there is, and what to call an
-element. A tensor is anything with ``data_ptr()``: of PyTorch, Triton's own wrapper, or a class of the user's.
+"""What a launch needs to know about a tensor: the address and size of its memory, and the names of its elements. A
+tensor is any object with ``data_ptr()``: PyTorch's, Triton's own wrapper, or a class of the user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "flo
 
 
 def itemsize_of(kind: str) -> int:
-    """Bytes of an element, by the type of its pointer: ``*fp16``, ``*ki8`` (read only), ``*fp8e4nv``."""
+    """Bytes of an element, from the type of its pointer: ``*fp16``, ``*ki8`` (read only), ``*fp8e4nv``."""
     found = _BITS.match(_element(kind))
     return max(int(found[1]) // 8, 1) if found else 1
 
@@ -27,7 +27,8 @@ def _element(kind: str) -> str:
 
 
 def dtype_of(kind: str) -> str:
-    """NumPy's name of the element of a pointer; empty if it has none."""
+    """The dtype, by its NumPy or ml_dtypes name, of the elements of a pointer type; empty if it has no such
+    name."""
     element = _element(kind)
     if element in _NAMES:
         return _NAMES[element]
@@ -37,7 +38,7 @@ def dtype_of(kind: str) -> str:
 
 
 def address_of(tensor: Any) -> int:
-    """Where the first element is; 0 if there is no tensor.
+    """The address of the first element; 0 if ``tensor`` is None.
 
     Raises:
         TypeError: it is neither an address nor a tensor.
@@ -52,7 +53,7 @@ def address_of(tensor: Any) -> int:
 
 
 def memory_of(tensor: Any, kind: str) -> tuple[int, int]:
-    """Address and size, in bytes, of the memory that a tensor is in: all of its storage, where it says so."""
+    """Address and size, in bytes, of a tensor's memory: its whole storage if that is known, else what it spans."""
     while not hasattr(tensor, "untyped_storage") and hasattr(tensor, "base"):
         tensor = tensor.base
     if hasattr(tensor, "untyped_storage"):
@@ -65,7 +66,7 @@ def memory_of(tensor: Any, kind: str) -> tuple[int, int]:
 
 
 def label_of(tensor: Any, kind: str, name: str, address: int) -> RangeLabel:
-    """The name of a tensor whose first element is at ``address``, and of its elements."""
+    """Names the elements of a tensor, whose first element is at ``address``, in findings."""
     shape, strides = _layout(tensor)
     itemsize = _itemsize(tensor, kind)
     low, high = _span(shape, strides)
@@ -103,7 +104,7 @@ def _layout(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """The elements of an array, from its first one: a half-open range."""
+    """The offsets of an array's elements from its first one, in elements: a half-open range."""
     if 0 in shape:
         return 0, 0
     low, high = offset_range(shape, strides)

@@ -13,8 +13,8 @@ class UnsupportedTriton(DeviceUnavailable):
     """A version of Triton that kcheck does not know.
 
     Args:
-        what: is wrong, in one sentence.
-        fix: the command that installs another version.
+        what: what is wrong, in one sentence.
+        fix: the command that installs a supported version.
     """
 
     def __init__(self, what: str, fix: str) -> None:

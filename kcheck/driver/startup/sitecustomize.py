@@ -1,7 +1,6 @@
-"""Every Python process under ``kcheck exec`` runs this first: it installs the cpu device when numba.cuda, Triton
-or PyTorch is imported. This folder is first in PYTHONPATH. Nothing is loaded before such an import or that of
-NVIDIA's bindings, so that other programs start as fast as before. The sitecustomize that this one hides runs
-after it.
+"""Every Python process under ``kcheck exec`` runs this first, because this folder is first in PYTHONPATH. It
+installs the cpu device when numba.cuda, NVIDIA's bindings, Triton or PyTorch is imported. Before that it loads
+nothing, so that other programs start as fast as without it. The sitecustomize that this one hides runs after it.
 """
 
 import importlib.abc
@@ -39,13 +38,13 @@ class _Trigger(importlib.abc.MetaPathFinder):
                     raise
                 print(_what_to_install(missing.name), file=sys.stderr)
                 raise SystemExit(2) from None
-            # the finders that it has added come first, and this import has passed them
+            # start() has added finders at the front, which this import has already passed
             return importlib.util.find_spec(name) if "." not in name else None
         return None
 
 
 class _LastResort(importlib.abc.MetaPathFinder):
-    """Records what to install when no finder before it knows Numba. A program may do without, so it goes on."""
+    """Records what to install if no other finder finds Numba. The program continues: it may not need Numba."""
 
     def find_spec(self, name, path, target=None):  # type: ignore[no-untyped-def]
         if name in ("numba", "cuda"):
@@ -55,8 +54,8 @@ class _LastResort(importlib.abc.MetaPathFinder):
 
 
 def _what_to_install(missing: "str | None") -> str:
-    """The command's Python lacks what kcheck needs."""
-    import shlex  # it takes a millisecond, and few programs need it
+    """The message for a command whose Python lacks a module that kcheck needs."""
+    import shlex  # lazy: it takes a millisecond, and few programs need it
 
     here, other = map(shlex.quote, (sys.executable, os.environ.get("KCHECK_PYTHON", "python")))
     return (
