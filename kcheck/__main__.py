@@ -1,4 +1,4 @@
-"""``python -m kcheck``, and what the ``kcheck`` command calls."""
+"""``python -m kcheck``, and the entry point of the ``kcheck`` command."""
 
 from __future__ import annotations
 

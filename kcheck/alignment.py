@@ -1,13 +1,13 @@
-"""Sizes rounded up."""
+"""Round sizes up."""
 
 from __future__ import annotations
 
 
 def ceil_div(size: int, piece: int) -> int:
-    """How many pieces cover a size."""
+    """The number of pieces that cover a size: ``size / piece``, rounded up."""
     return -(-size // piece)
 
 
 def align_up(offset: int, align: int) -> int:
-    """The next multiple of ``align``."""
+    """The smallest multiple of ``align`` that is at least ``offset``."""
     return -(-offset // align) * align

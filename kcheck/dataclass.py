@@ -39,7 +39,7 @@ else:
         """The standard decorator with the options that kcheck uses."""
 
         def decorated(cls: type) -> type:
-            cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one makes one of the signature, slowly
+            cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise built from the signature, which is slow
             own = set(vars(cls))
             fields_only = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
             made = fields_only(cls)
@@ -61,7 +61,7 @@ else:
 
 
 def _init(cls: type, frozen: bool) -> _Method:
-    """An ``__init__`` that puts the compiled one in its place when it is called."""
+    """An ``__init__`` that compiles the real one when it is called, and replaces itself with it."""
 
     def init(self: object, *args: object, **kwargs: object) -> None:
         compiled = _compiled_init(cls, frozen)
@@ -98,7 +98,7 @@ def _compiled_init(cls: Any, frozen: bool) -> _Method:
 
 
 def _values(cls: Any, wanted: Callable[[Field[Any]], bool | None]) -> Callable[[object], tuple[Any, ...]]:
-    """The fields of an object that take part in a method, as a tuple."""
+    """A function that returns the fields of an object that a method uses, as a tuple."""
     names = [field.name for field in dataclasses.fields(cls) if wanted(field)]
     if len(names) > 1:
         return attrgetter(*names)

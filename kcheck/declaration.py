@@ -1,6 +1,6 @@
 """``@kcheck.op``: a spec next to its kernel.
 
-The decorator returns the function as it is and remembers the arguments; nothing is checked when the file is
+The decorator returns the function unchanged and records its arguments; nothing is checked when the file is
 imported. The command line reads the arguments from the text of the file (``kcheck.specfile.declared``).
 """
 
@@ -20,10 +20,10 @@ class Declaration:
     """The arguments of a decorator.
 
     Attributes:
-        function: what it decorates.
-        op: the name; empty for the name of the function.
-        keys: of the spec, as Python values.
-        file, line: of the decorator.
+        function: the decorated function.
+        op: the name of the op; empty: the name of the function.
+        keys: the keys of the spec, as Python values.
+        file, line: the place of the decorator.
     """
 
     function: object
@@ -54,10 +54,10 @@ def op(name: str = "", /, **keys: Any) -> Callable[[F], F]:
     False
 
     Args:
-        name: of the op; default: that of the function.
-        keys: the other keys of a spec (docs/spec.md), except ``kernel`` and ``function``, which the decorated
-            function is: a kernel if ``@cuda.jit`` of Numba or ``@triton.jit`` compiles it or ``launch`` or
-            ``launcher`` is given, otherwise an array function.
+        name: the name of the op; default: the name of the function.
+        keys: the other keys of a spec (docs/spec.md). ``kernel`` and ``function`` are not allowed: the decorated
+            function is the kernel if ``@cuda.jit`` of Numba or ``@triton.jit`` compiles it or if ``launch`` or
+            ``launcher`` is given, otherwise it is the array function.
     """
     frame = sys._getframe(1)
     file, line = frame.f_code.co_filename, frame.f_lineno
@@ -70,7 +70,8 @@ def op(name: str = "", /, **keys: Any) -> Callable[[F], F]:
 
 
 def declaration_of(function: object) -> Declaration | None:
-    """Return what was declared for a function, or for the Python function that it was compiled from."""
+    """Return the declaration of a function,
+    or of the Python function that it was compiled from; None without one."""
     while function is not None:
         found = _declared.get(id(function))
         if found is not None:

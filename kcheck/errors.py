@@ -11,7 +11,9 @@
         │   └── DeviceUnavailable  the requested device is not available
         └── InternalError        an internal error of kcheck: exit code 3
 
-A kernel that computes the wrong thing does not raise an exception: it is a verdict, exit code 1.
+Packages define more subclasses of these, such as ``StoreError`` and ``NotAnArray``.
+
+A kernel that computes wrong results does not raise an exception: that is a verdict, with exit code 1.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ class SpecError(UserError):
 
 
 class KernelError(UserError):
-    """User code that cannot be used: it does not import, or lacks the function that is named.
+    """User code that cannot be used: it cannot be imported, or does not define the named function.
 
     Args:
-        span: where, in any file.
+        span: the place, in any file.
         what: what is wrong, in one sentence.
         fix: how to fix it; empty if no fix is known.
     """

@@ -59,7 +59,7 @@ def _cases(spec: OpSpec) -> st.SearchStrategy[Case]:
         try:
             return Case(spec, expander.case(seed, "hypothesis", stated))
         except SpecError:
-            # A layout that the array cannot have in this case; the rest is drawn from the seed.
+            # An array cannot have its layout in this case: draw layouts and values from the seed instead.
             return Case(spec, expander.case(seed, "hypothesis", Example(spec.span, dims=dims, dtypes=dtypes)))
 
     return drawn()
@@ -79,7 +79,8 @@ def _sizes(spec: OpSpec, solver: Solver) -> st.SearchStrategy[dict[str, int]]:
 
 
 def _satisfying(spec: OpSpec, solver: Solver, sizes: dict[str, int], names: list[str]) -> dict[str, int]:
-    """The drawn sizes if they satisfy the constraints, else as many of the first as can be kept."""
+    """The drawn sizes if they satisfy the constraints;
+    otherwise sizes that do, with as many of the first drawn sizes as possible."""
     for kept in range(len(names), -1, -1):
         part = {name: sizes[name] for name in names[:kept]}
         try:

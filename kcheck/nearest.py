@@ -1,4 +1,4 @@
-"""The known name that a mistyped one was meant to be."""
+"""Suggest the known name that a mistyped one is most similar to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_folded: dict[str, str] = {}
     for candidate in known:
         by_folded.setdefault(candidate.casefold(), candidate)
-    # difflib takes quadratic time, and no name that anyone meant is longer.
+    # difflib takes quadratic time, and no known name is longer.
     near = difflib.get_close_matches(name[:64].casefold(), by_folded, n=1)
     return by_folded[near[0]] if near else None
 
@@ -24,9 +24,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_file(name: str, known: Iterable[str]) -> str | None:
-    """The file most like ``name`` by the stem: suffixes are alike anyway. None if none is close.
+    """The file whose stem is most similar to ``name``'s, because suffixes are similar anyway. None if none is
+    close.
 
-    Of files with the same stem, the one with the suffix of ``name`` is meant.
+    Among files with the same stem, prefers the one with the suffix of ``name``.
     """
     wanted = PurePath(name)
     by_stem: dict[str, str] = {}

@@ -47,7 +47,7 @@ def _count(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Install the device that the user names, before a test file imports numba.cuda."""
+    """Install the selected device before a test file imports numba.cuda."""
     device = config.getoption("--kcheck-device")
     if device in ("cpu", "simulator"):
         from kcheck.api import use
@@ -80,7 +80,7 @@ class WithoutTests(pytest.Module):
     """A Python file that declares specs: pytest does not import it, so that kcheck can choose the device first."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Nothing; the specs are items of a SpecFile."""
+        """Return nothing: the specs are items of a SpecFile."""
         return ()
 
 
@@ -93,7 +93,8 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def _declares(path: Path, config: pytest.Config) -> bool:
-    """Whether a Python file, not a test file, has a function under ``@kcheck.op``; most are not parsed."""
+    """Whether a Python file that is not a test file has a function under
+    ``@kcheck.op``. Most files are not parsed."""
     if path.suffix != ".py" or any(fnmatch(path.name, pattern) for pattern in config.getini("python_files")):
         return False
     data = path.read_bytes()
@@ -115,7 +116,7 @@ class SpecFile(pytest.File):
     """
 
     def collect(self) -> Iterable[pytest.Item]:
-        """The items, in the order of the spec. Nothing of the user's is imported.
+        """The items, in the order of the spec. User code is not imported.
 
         Raises:
             CollectError: the spec is invalid.
@@ -138,7 +139,7 @@ class SpecFile(pytest.File):
         except UserError as error:
             raise self.CollectError(str(error)) from None
         for name, chosen in _groups(spec):
-            # With the id as text, pytest 9.2 finds the item again for --lf: it takes ids with brackets apart.
+            # pytest 9.2 splits ids at brackets for --lf; it finds the item again because the id is plain text.
             label = f"{spec.op}[{name}]"
             item = SpecItem.from_parent(self, name=label, nodeid=f"{self.nodeid}::{label}")
             item.begin(spec, chosen)
@@ -146,7 +147,7 @@ class SpecFile(pytest.File):
 
 
 def _groups(spec: OpSpec) -> Iterator[tuple[str, Callable[[Case], bool] | None]]:
-    """(name, the cases of the group) in a fixed order; None for what is checked without cases."""
+    """(name, whether a case belongs to the group), in a fixed order; None for checks without cases."""
     if spec.examples:
         yield "examples", lambda case: case.label.startswith("example_")
     for dtypes in product(*(variable.choices for variable in spec.dtypes.values())):
@@ -233,7 +234,7 @@ class SpecItem(pytest.Item):
         return () if self._spec.artifact is None else self._spec.artifact.targets[:1]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """kcheck's report, or its message; the traceback of anything else."""
+        """kcheck's report or error message; for other exceptions, the traceback."""
         from kcheck.errors import UserError
 
         if isinstance(excinfo.value, SpecFailed | UserError):

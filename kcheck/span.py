@@ -10,7 +10,7 @@ from kcheck.dataclass import dataclass
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """A place in a text file. ``line`` and ``column`` count from 1; ``file`` is as the user would type it. Line 0
-    is the file as a whole, which may not exist."""
+    means the whole file, which may not exist."""
 
     file: str
     line: int = 1
@@ -21,7 +21,8 @@ class Span:
 
     @property
     def short(self) -> str:
-        """``kernels/softmax.py:12``; of an installed library, without the folder: ``numba_cuda/random.py:170``."""
+        """``kernels/softmax.py:12``; for an installed library,
+        relative to its folder: ``numba_cuda/random.py:170``."""
         return f"{self.file.rpartition('site-packages/')[2]}:{self.line}"
 
 
@@ -38,7 +39,8 @@ class Fault:
 
 
 def as_typed(path: str) -> str:
-    """A path as the user would type it: relative to the current folder if it is below that, otherwise whole."""
+    """A path as the user would type it:
+    relative to the current folder if it is below that, otherwise unchanged."""
     try:
         relative = os.path.relpath(path)
     except ValueError:  # on another drive
@@ -47,10 +49,11 @@ def as_typed(path: str) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's: not of an installed library or a compiler, not text given to one."""
+    """Whether a file is the user's: not part of an installed library or a compiler,
+    and not a string such as ``<stdin>``."""
     is_compilers = os.path.basename(file).startswith("__nv_nvrtc_") or file.startswith(_HEADERS)
     return bool(file) and not file.endswith(">") and "site-packages" not in file and not is_compilers
 
 
 _HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device", "kinds", "include")
-"""Of kcheck's own headers, for CUDA C++ and HIP."""
+"""The folder of kcheck's own headers for CUDA C++ and HIP."""

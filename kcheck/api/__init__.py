@@ -1,6 +1,6 @@
-"""kcheck from Python: what ``import kcheck`` offers, loaded when it is first used (``kcheck/__init__.py``).
+"""The Python API. ``kcheck/__init__.py`` loads each public name when it is first used.
 
-The functions do what kcheck's commands do, and return values: they use the same runner, oracle and minimizer.
+The functions correspond to kcheck's commands, use the same runner, oracle and minimizer, and return values.
 """
 
 from kcheck.api.drawing import Case, case_of, cases

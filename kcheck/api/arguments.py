@@ -1,4 +1,4 @@
-"""Numbers that a caller passes, checked before they are used."""
+"""Check numbers that a caller passes."""
 
 from __future__ import annotations
 

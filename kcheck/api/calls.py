@@ -1,4 +1,4 @@
-"""The case of one call: the inputs that a caller has, under a spec."""
+"""Build the case of a call from its inputs and a spec."""
 
 from __future__ import annotations
 

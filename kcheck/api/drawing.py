@@ -98,7 +98,7 @@ class Case:
         *,
         flushes_subnormals: bool | None = None,
     ) -> Verdict:
-        """Compare what the op returned with the reference, and check that it left its inputs alone.
+        """Compare the results of the op with the reference, and check that it did not change its inputs.
 
         >>> import kcheck
         >>> import numpy as np

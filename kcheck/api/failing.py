@@ -28,7 +28,7 @@ CaseLike: TypeAlias = Failure | int | str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What happened when a case ran again.
+    """The result of running a case again.
 
     Attributes:
         result: ``passes``, ``fails``, ``error`` (it could not be checked), ``gone`` (the spec no longer has it),
@@ -182,7 +182,7 @@ def _outputs(captured: Captured | None) -> Mapping[str, Array]:
 
 
 def _known(spec: OpSpec, case: CaseLike) -> KnownFailure:
-    """What is known of a case before it runs again."""
+    """The case to run again, with the rule, bits and inputs of its failure if they are known."""
     if isinstance(case, Failure):
         if case.case.op != spec.op:
             raise UserError(f"the failure is a case of {case.case.op}, not of {spec.op}")

@@ -88,7 +88,7 @@ def shapes(
     {'M': 27, 'N': 1}
 
     Args:
-        count: how many.
+        count: how many sizes to generate.
         seed: the same seed gives the same sizes.
         constraints: conditions that all sizes satisfy, such as ``"M * N <= 4096"``.
         dims: by name, as in a spec: a range, a list, or ``{"range": ..., "tile": ...}``.
@@ -106,7 +106,7 @@ def shapes(
 
 
 def _no_reference() -> None:
-    """Nothing is computed for sizes alone."""
+    """The reference of a spec that only generates sizes. Nothing calls it."""
 
 
 def dtypes(include: Iterable[Any] | None = None, exclude: Iterable[Any] = ()) -> Iterator[str]:
@@ -147,10 +147,10 @@ def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0)
     transposed (4, 8)
 
     Args:
-        array: of any framework.
+        array: an array of any framework.
         names: the layouts; default: all that the array can have. ``broadcast`` repeats the first element along an
             axis, so it is only included by name.
-        seed: of the parts of a layout that are random: the widths of gaps, offsets, axes.
+        seed: the seed of the random parts of a layout: the widths of gaps, offsets, axes.
 
     Raises:
         UserError: a layout is unknown, or needs more axes than the array has.
@@ -199,8 +199,8 @@ def values(
     Args:
         name: a distribution of docs/spec.md, such as ``normal``, ``adversarial`` or ``large``.
         shape: in elements.
-        dtype: of any framework, or its name.
-        argument: of the distribution, such as ``[low, high]`` of ``uniform`` and ``integers``.
+        dtype: a dtype of any framework, or its name.
+        argument: the argument of the distribution, such as ``[low, high]`` of ``uniform`` and ``integers``.
         seed: the same seed gives the same bits on every machine.
 
     Raises:

@@ -1,4 +1,4 @@
-"""One call judged: an output that the caller has, and the reference on the same inputs."""
+"""Judge one call: compare an output that the caller computed with the reference on the same inputs."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def validate(
     Args:
         op: a name, for messages.
         inputs: the arrays of the call by name, of any framework; numbers are params.
-        output: an array, a dict of arrays by name, or a tuple of arrays in the order of the reference's.
+        output: an array, a dict of arrays by name, or a tuple of arrays in the order of the reference's results.
         reference: a NumPy function with parameters of these names.
         compute: the precision in which a correct op may accumulate; default: float32, and float64 for float64.
-        flushes_subnormals: whether subnormal numbers may become 0, as of :meth:`Case.judge`. None: if the output
-            or an input is an array of JAX or TensorFlow.
+        flushes_subnormals: whether subnormal numbers may become 0, as in :meth:`Case.judge`. None: only if the
+            output or an input is an array of JAX or TensorFlow.
         keys: other keys of a spec, such as ``tolerance``, ``compare`` and ``invariants``.
 
     Raises:
@@ -77,7 +77,7 @@ def case_of_output(
     compute: str | None = None,
     **keys: Any,
 ) -> tuple[Case, dict[str, Array]]:
-    """The case of a call whose output the caller has, and that output by name. As :func:`validate`."""
+    """The case of a call, and the output that the caller computed, by name. Arguments: as :func:`validate`."""
     arrays = {name: as_numpy(value, f"the input {name}") for name, value in inputs.items()}
     numbers = {name: value for name, value in inputs.items() if isinstance(value, bool | int | float)}
     arrays = {name: array for name, array in arrays.items() if name not in numbers}
@@ -93,7 +93,7 @@ def case_of_output(
 
 
 class _CallerCase(Case):
-    """The case of an output that the caller has: its spec declares the shape of that output, which may be wrong.
+    """The case of an output that the caller computed. Its spec has the shape of that output, which may be wrong.
 
     Args:
         expected: the shapes that the reference returned, by output.
@@ -132,7 +132,7 @@ class _CallerCase(Case):
 def _noting_shapes(
     reference: Callable[..., object], outputs: Sequence[str], shapes: dict[str, tuple[int, ...]]
 ) -> Callable[..., object]:
-    """The reference; it notes the shapes of what it returns, by output."""
+    """Wrap the reference to record the shapes of its results in ``shapes``, by output."""
 
     @functools.wraps(reference)
     def noted(*args: Any, **kwargs: Any) -> object:
@@ -151,7 +151,8 @@ def _noting_shapes(
 
 
 def _outputs_by_name(inputs: Mapping[str, object], output: object) -> dict[str, object]:
-    """The outputs of a call, with names for messages unless they are a dict. A tuple of numbers is one array."""
+    """The outputs of a call by name; if they are not a dict,
+    with generated names. A tuple of numbers is one array."""
     if isinstance(output, Mapping):
         return dict(output)
     stem = next(name for name in ("output", "result", "output_") if name not in inputs)
@@ -237,8 +238,8 @@ def assert_close(
         inputs: the inputs of the reference by name.
         compute: the precision in which a correct function may accumulate: ``float16``, ``bfloat16``, ``float32``
             or ``float64``. Outputs of float64 are computed in float64.
-        flushes_subnormals: with a reference, whether subnormal numbers may become 0, as of :meth:`Case.judge`.
-            None: if ``actual`` or an input is an array of JAX or TensorFlow.
+        flushes_subnormals: with a reference, whether subnormal numbers may become 0, as in :meth:`Case.judge`.
+            None: only if ``actual`` or an input is an array of JAX or TensorFlow.
 
     Raises:
         AssertionError: it is not close; the message has the worst elements, the error in ulp, and a map.

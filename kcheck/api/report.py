@@ -31,9 +31,9 @@ class Report:
     """The result of :func:`kcheck.check`. ``print(report)`` prints the same text as ``kcheck run``.
 
     Attributes:
-        verdicts: of every case that ran, in order.
+        verdicts: one for every case that ran, in order.
         failures: the cases that failed or could not be checked, each with its exact inputs.
-        findings: about the spec as a whole (``vacuous``, ``artifact``).
+        findings: those about the spec as a whole (``vacuous``, ``artifact``).
         notes: what was not checked, one sentence each.
         device: ``gpu``, ``cpu`` or ``simulator``.
     """
@@ -41,8 +41,8 @@ class Report:
     def __init__(self, events: Iterable[Event], call: str = "") -> None:
         """
         Args:
-            events: of a run.
-            call: what runs a case again, with ``{seed}``, if that is not a command; empty: the event's command.
+            events: the events of a run.
+            call: Python code that runs a case again, with ``{seed}`` for its seed; empty: use the event's command.
 
         Raises:
             SpecError: a spec was refused.
@@ -132,7 +132,7 @@ class Report:
 
 
 def _kept(event: Captured) -> Captured:
-    """With copies of its arrays, which belong to the run."""
+    """The event with copies of its arrays, because the run owns the originals."""
     arrays = tuple(
         replace(array, values=None if array.values is None else np.array(array.values, order="C"))
         for array in event.snapshot.arrays

@@ -103,7 +103,7 @@ def device_of(model: OpSpec, device: str) -> Device:
 
 
 def sanitize_levels(sanitize: Sanitize) -> dict[str, Level]:
-    """The levels that an argument ``sanitize`` sets.
+    """The levels in a ``sanitize`` argument.
 
     Raises:
         UserError: a name or a level is unknown.
@@ -125,5 +125,5 @@ def sanitize_levels(sanitize: Sanitize) -> dict[str, Level]:
 
 
 def checked_spec(model: OpSpec, sanitize: Sanitize) -> OpSpec:
-    """A spec with the levels of an argument ``sanitize``."""
+    """A spec with the levels of a ``sanitize`` argument."""
     return with_levels(model, sanitize_levels(sanitize))

@@ -19,11 +19,11 @@ from kcheck.specfile.given import is_compiled, plain_function
 from kcheck.specfile.paths import nearest_root, shown
 
 _WAYS = ("kernel", "launch", "launcher", "function", "extends")
-"""Keys that say how the op is run."""
+"""Keys that define how the op is run."""
 
 
 class Spec:
-    """An op spec. ``docs/spec.md`` describes the keys; errors and their messages are those of a YAML file.
+    """An op spec. ``docs/spec.md`` describes the keys; the errors and messages are the same as for a YAML file.
 
     Values are those of YAML, and also a ``range`` for a dim (``range(1, 65)`` is ``1..64``), a dtype of any
     framework, and functions instead of their names: ``kernel``, ``launcher``, ``function``, ``reference``,
@@ -114,7 +114,7 @@ def load_spec(path: str | os.PathLike[str], *, profile: str = "", **keys: Any) -
     ('x',)
 
     Args:
-        path: of the file, from the current folder; ``file.py::op`` for an op that ``@kcheck.op`` declares.
+        path: the file, relative to the current folder; ``file.py::op`` for an op that ``@kcheck.op`` declares.
         profile: a profile of the project, such as ``nightly``; default: none.
         keys: top-level keys that replace those of the file, as Python values: ``kernel=my_kernel``.
 
@@ -129,7 +129,7 @@ def load_spec(path: str | os.PathLike[str], *, profile: str = "", **keys: Any) -
 
 
 def model_of(spec: SpecLike, kernel: Any = None) -> OpSpec:
-    """The spec that a function of the API was called with.
+    """The model of the spec that is passed to a function of the API.
 
     Args:
         kernel: a kernel, or ``file.py:name``, instead of the spec's; None: the spec's.
@@ -181,7 +181,7 @@ def runnable(spec: SpecLike, kernel: Any = None) -> OpSpec:
 
 
 def with_levels(model: OpSpec, sanitize: Mapping[str, Any]) -> OpSpec:
-    """A spec with other levels of its sanitizers."""
+    """A spec with different levels for its sanitizers."""
     return replace(model, sanitize={**model.sanitize, **sanitize})
 
 

@@ -30,7 +30,7 @@ class Lint:
     """Metrics of the compiled kernels of a spec.
 
     Attributes:
-        metrics: one for each kernel, target and choice of argument types: registers, spills, shared memory,
+        metrics: one for each kernel, target and combination of argument types: registers, spills, shared memory,
             instructions by kind, occupancy, and advice.
         findings: violations of the spec's ``artifact``.
         notes: what was not examined.
@@ -117,8 +117,8 @@ class Execution:
     """A program that ran on the cpu device.
 
     Attributes:
-        returncode: of the program; negative: the signal that killed it.
-        findings: each once per rule and line, with how often it was seen.
+        returncode: the exit code of the program; negative: the signal that killed it.
+        findings: one for each rule and line, with the number of times it was found.
         stdout, stderr: what the program printed, if ``capture`` was set; otherwise empty.
     """
 

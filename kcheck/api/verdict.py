@@ -38,7 +38,7 @@ class Verdict:
         status: ``passed``, ``failed``, or ``error``: the case could not be checked, because of the reference or
             the spec.
         comparisons: one for each output: the worst element, its error and what was allowed.
-        findings: everything else that was found, errors first.
+        findings: all other errors and warnings, errors first.
         notes: what was not checked, one sentence each.
     """
 
@@ -52,7 +52,7 @@ class Verdict:
 
     @classmethod
     def of(cls, found: model.Verdict, inputs: Snapshot | None = None) -> Verdict:
-        """From a verdict of the runner, with the inputs of the case if they are known."""
+        """Convert a verdict of the runner; ``inputs`` are those of the case, if known."""
         return cls(found.case, found.status.value, found.comparisons, found.findings, found.notes, found, inputs)
 
     @property

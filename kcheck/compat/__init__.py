@@ -1,1 +1,1 @@
-"""The Python interfaces of other tools, over kcheck's."""
+"""The Python interfaces of other tools, implemented with kcheck's."""

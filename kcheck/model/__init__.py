@@ -1,4 +1,4 @@
-"""The nouns of kcheck: frozen dataclasses with no other behavior.
+"""The data types of kcheck: frozen dataclasses without other behavior.
 
 ::
 

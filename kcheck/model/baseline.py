@@ -27,7 +27,7 @@ class Measure:
     """One of the numbers that are compared with a baseline.
 
     Attributes:
-        better: which way is better.
+        better: whether a lower or a higher number is better.
         limit: the default limit; a spec or the project may set a different one.
         about: a description.
     """
@@ -51,7 +51,7 @@ MEASURES: Mapping[str, Measure] = {
     "divisions": Measure("less", Limit(more=0), "divisions and square roots with correct rounding"),
     "occupancy": Measure("more", Limit(more=0), "theoretical occupancy, percent"),
 }
-"""Every number by its name in ``regression:``."""
+"""Every measure by its name in ``regression:``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Errors:
     Attributes:
         unit: ``floor`` (the noise floor of the element) or ``allowed`` (what a written tolerance accepts).
         cases: the number of errors.
-        median, p95, largest: of these errors.
+        median, p95, largest: statistics of these errors.
         ulp: the largest error in units in the last place.
     """
 
@@ -75,15 +75,15 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class OpBaseline:
-    """One op.
+    """The measurements of one op.
 
     Attributes:
-        spec: its path, relative to the project root.
+        spec: the path of its spec, relative to the project root.
         device: the device that ran its cases.
-        count, seed: of the cases that were drawn.
-        passed, failed: cases; errors count as failed.
+        count, seed: the number and the master seed of the cases.
+        passed, failed: the number of cases; those that could not be checked count as failed.
         errors: by output dtype.
-        kernels: numbers of MEASURES by kernel, target and argument types.
+        kernels: the values of MEASURES by kernel, target and argument types.
         places: ``file:line`` of each kernel by name; known after a measurement, not stored.
     """
 
@@ -103,7 +103,7 @@ class Baseline:
     """Measurements of a project's kernels.
 
     Attributes:
-        versions: of the tools that compiled and measured them.
+        versions: the versions of the tools that compiled and measured them.
         paths: the specs and folders that were requested, relative to the project root.
     """
 

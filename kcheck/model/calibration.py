@@ -15,7 +15,7 @@ class Envelope:
     Attributes:
         envelope: the accepted error: MARGIN times ``p95``, but at least one rounding of the dtype.
         cases: the number of errors.
-        median, p95, largest: of these errors.
+        median, p95, largest: statistics of these errors.
     """
 
     envelope: float
@@ -27,13 +27,13 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """One op's part of a calibration file.
+    """The entry of one op in a calibration file.
 
     Attributes:
-        seed: the master seed that its cases were drawn from.
+        seed: the master seed of its cases.
         cases: how many cases were run.
-        device: what ran them: ``cpu``, or ``gpu`` with the GPU's name.
-        versions: of ``kcheck`` and ``numba-cuda``.
+        device: the device that ran them: ``cpu``, or ``gpu`` with the GPU's name.
+        versions: the versions of ``kcheck`` and ``numba-cuda``.
         envelopes: by output dtype.
     """
 

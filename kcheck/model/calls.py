@@ -1,4 +1,5 @@
-"""What a spec calls and how: kernels of every kind, other functions, the arguments and sizes of a launch."""
+"""The callables of a spec and how they are called: kernels, other functions,
+the arguments and sizes of a launch."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ class KernelRef(FunctionRef):
     """A kernel by file and name: ``kernels/softmax.cu:softmax<{T}, 4>``.
 
     Attributes:
-        kind: what it is written in, a name in ``kcheck.specfile.kinds.KINDS``.
-        arguments: of an instance of a C++ template, as the spec has them: ``{T}, 4``; else empty.
+        kind: the language that it is written in, as a name in ``kcheck.specfile.kinds.KINDS``.
+        arguments: the template arguments of a C++ kernel, as written in the spec: ``{T}, 4``; otherwise empty.
     """
 
     kind: str = "numba"
@@ -61,10 +62,10 @@ class CudaOptions:
     """``compile:`` of a kernel in CUDA C++ or HIP.
 
     Attributes:
-        std: of the language, such as ``c++17``.
-        defines: macros by name. A text is an expression of dims and params, a type variable, or C++ text.
+        std: the language standard, such as ``c++17``.
+        defines: macros by name. A value is an expression of dims and params, a type variable, or C++ text.
         include: folders, relative to the project root.
-        options: of NVRTC.
+        options: other options of NVRTC.
     """
 
     std: str = "c++17"
@@ -75,14 +76,14 @@ class CudaOptions:
 
 @dataclass(frozen=True, slots=True)
 class TritonOptions:
-    """``compile:`` of a Triton kernel. Each name here is that of a param or dim, which has its value.
+    """``compile:`` of a Triton kernel. Each name here is also that of a param or dim, which has the value.
 
     Attributes:
         constexprs: the constants that the spec sets.
         options: ``num_warps``, ``num_stages``, if the spec or the configurations set them.
         config: ``best`` if autotuning chooses the configuration; otherwise empty.
         config_keys: the constants that the configurations set.
-        texts: the constants that are strings. The value of such a param is the number of a string.
+        texts: the constants that are strings. The value of such a param is the index of a string.
     """
 
     constexprs: tuple[str, ...] = ()
@@ -92,17 +93,18 @@ class TritonOptions:
     texts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def words(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """The strings among the constants of a case. ``values``: params by name."""
+        """The constants of a case that are strings. ``values`` are the params by name."""
         return {name: texts[int(values[name])] for name, texts in self.texts if name in values}
 
 
 CompileOptions: TypeAlias = CudaOptions | TritonOptions
-"""``compile:``, in the form that the kind of kernel has."""
+"""``compile:``, for the kinds of kernels that have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameArg:
-    """A kernel argument: an input, output, param or dim by name. ``dtype``: of a dim, if the spec writes one."""
+    """A kernel argument: an input, output, param or dim by name.
+    ``dtype`` is that of a dim, if the spec sets it."""
 
     name: str
     dtype: str | None
@@ -111,7 +113,8 @@ class NameArg:
 
 @dataclass(frozen=True, slots=True)
 class StrideArg:
-    """A kernel argument: the stride of an array along an axis, in elements. ``dtype``: if the spec writes one."""
+    """A kernel argument: the stride of an array along an axis, in elements.
+    ``dtype``: None if the spec has none."""
 
     array: str
     axis: int
@@ -121,7 +124,7 @@ class StrideArg:
 
 @dataclass(frozen=True, slots=True)
 class NumelArg:
-    """A kernel argument: how many elements an array has. ``dtype``: if the spec writes one."""
+    """A kernel argument: the number of elements of an array. ``dtype``: None if the spec has none."""
 
     array: str
     span: Span
@@ -133,15 +136,15 @@ class TextureArg:
     """A kernel argument: the handle of a texture or surface object over a copy of an array.
 
     Attributes:
-        is_surface: it is a surface, from which an output gets its values after the launch.
-        in_array: the copy is in a CUDA array, not in linear memory.
+        is_surface: whether it is a surface. An output gets its values from the surface after the launch.
+        in_array: whether the copy is in a CUDA array, not in linear memory.
         filter: ``point`` or ``linear``.
         address: ``clamp``, ``border``, ``wrap`` or ``mirror`` for each axis, x first.
-        normalized: coordinates are from 0 to 1.
-        as_float: integers of 8 or 16 bits are read as floats from 0 or -1 to 1.
-        layered: the first axis of the array counts layers.
-        channels: 2 or 4 if the last axis of the array has a texel's channels; else 1.
-        dtype: of the handle.
+        normalized: whether coordinates are from 0 to 1.
+        as_float: whether integers of 8 or 16 bits are read as floats from 0 or -1 to 1.
+        layered: whether the first axis of the array counts layers.
+        channels: 2 or 4 if the last axis of the array contains the channels of a texel; otherwise 1.
+        dtype: the dtype of the handle.
     """
 
     array: str
@@ -159,7 +162,8 @@ class TextureArg:
 
 Argument: TypeAlias = NameArg | StrideArg | NumelArg | TextureArg
 DEFAULT_INTEGER = "int64"
-"""The dtype of a dim, a stride or a number of elements, unless the spec or the compiled kernel says another."""
+"""The dtype of a dim, a stride or a number of elements,
+unless the spec or the compiled kernel sets a different one."""
 
 
 @dataclass(frozen=True, slots=True)

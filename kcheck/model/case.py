@@ -1,4 +1,4 @@
-"""A case: the recipe of one launch. No arrays; under 1 KB as JSON."""
+"""A case: the recipe of one launch, without arrays. It takes less than 1 KB as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel, for the linter."""
+"""The output of the compiler for a kernel, for the linter."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Launched:
     """A kernel launched by a launcher, with the types of its arguments.
 
     Attributes:
-        kernel: the name at the top level of its file that is bound to it, else the function's own; ``place`` is
-            its absolute path and line.
+        kernel: its name at the top level of its file if it has one there, otherwise the name of the function;
+            ``place`` is its absolute path and line.
         signature: None if an argument is neither an array nor a scalar of a known dtype.
-        block: threads per block; ``shared``: bytes of dynamic shared memory.
-        code: the code that ran, for a kernel that is not Numba's.
-        is_local: no name at the top level of its file is bound to it, as for a kernel that a function makes and
+        block: threads per block; ``shared`` is bytes of dynamic shared memory.
+        code: the code that ran, for a kernel of another kind than Numba.
+        is_local: whether it has no name at the top level of its file, as a kernel that a function creates and
             returns. It cannot be loaded from the file.
-        given: the kernel itself if it is local; None in other processes than the one that launched it.
+        given: the kernel itself if it is local; None outside the process that launched it.
     """
 
     kernel: str
@@ -69,14 +69,14 @@ class Launched:
 class Resources:
     """What ptxas allocates for one thread (registers, spills, stack) and one block (static shared memory).
 
-    All but ``registers`` in bytes.
+    All except ``registers`` are in bytes.
 
     Attributes:
         registers: 32-bit registers per thread, including those of linked subroutines.
-        spill_stores, spill_loads: bytes per thread stored to and loaded from local memory, as registers are full.
+        spill_stores, spill_loads: stored to and loaded from local memory per thread, because registers are full.
         stack: local memory per thread: arrays indexed by a variable, spills, call frames.
         shared: per block, as declared in the kernel; without dynamic shared memory.
-        constant: for parameters and tables; ptxas reports 0 for sm_90 and later.
+        constant: memory for parameters and tables; ptxas reports 0 for sm_90 and later.
     """
 
     registers: int
@@ -97,7 +97,7 @@ class CompiledKernel:
     """One specialization of a kernel for one target.
 
     Attributes:
-        kernel: the Python function's name; ``place`` is its line, or the line of a compile error.
+        kernel: the kernel's name in its source; ``place`` is its line, or the line of a compile error.
         target: ``sm_80``.
         ptx: the whole module; ``entry`` is the name of this kernel in it.
         sass: the machine code of the module as listed by nvdisasm; empty if not requested.

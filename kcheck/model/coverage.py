@@ -12,13 +12,13 @@ Place: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class CodePoint:
-    """A place in compiled code that notes whether a thread reached it.
+    """A place in compiled code that records whether a thread reached it.
 
     Attributes:
-        lines: of the source of its instructions; of inlined code, the lines of the calls too.
-        branch: where the source of a branch is, if the point is one way out of that branch.
-        number: of the branch, unique in the compiled code.
-        way: which way out, from 0.
+        lines: the source lines of its instructions; for inlined code, also the lines of the calls.
+        branch: the source line of a branch, if the point is one of its directions; otherwise None.
+        number: the number of the branch, unique in the compiled code.
+        way: the direction of the branch, from 0.
     """
 
     lines: tuple[Place, ...] = ()
@@ -32,8 +32,8 @@ class Reached:
     """What the launches of one case reached in one piece of compiled code.
 
     Attributes:
-        code: identifies the code in this process; the same at all vector widths.
-        hits: a byte for each point, 1 if it was reached.
+        code: identifies the code in this process, regardless of the vector width.
+        hits: one byte per point, 1 if it was reached.
     """
 
     code: str
@@ -43,13 +43,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class FileCoverage:
-    """The lines of a file that the compilers made code for.
+    """The lines of a file for which there is compiled code.
 
     Attributes:
-        path: from the root of the project if it is in there.
-        lines: (line, cases that reached it), by line.
-        branches: (line, cases by way out), by line. A line may be many branches of compiled code, since code is
-            compiled for each type and loops are unrolled: this is the one that went most ways in most cases.
+        path: relative to the project root if it is below that.
+        lines: (line, number of cases that reached it), sorted.
+        branches: (line, number of cases for each direction), sorted. A line may have many branches in compiled
+            code, because code is compiled for each type and loops are unrolled: this is the one that took the most
+            directions in the most cases.
     """
 
     path: str
@@ -63,19 +64,19 @@ class FileCoverage:
 
     @property
     def one_sided(self) -> tuple[int, ...]:
-        """The lines that were reached, and on which no branch went all ways."""
+        """The lines with branches that were reached, but did not take every direction."""
         missed = set(self.missed)
         return tuple(line for line, ways in self.branches if not all(ways) and line not in missed)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeCoverage:
-    """What the cases of a spec have reached of its kernel. ``cases``: how many ran in code that counts."""
+    """The coverage of a spec's kernel by its cases. ``cases`` is how many ran in code that measures coverage."""
 
     cases: int
     files: tuple[FileCoverage, ...]
 
 
 def both_ways(ways: tuple[int, ...]) -> tuple[int, int, int]:
-    """Orders the branches of a line: the one that went most ways, in most cases, comes last."""
+    """A sort key for branches: the branch that took the most directions in the most cases comes last."""
     return sum(map(bool, ways)), min(ways), sum(ways)

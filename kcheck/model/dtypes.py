@@ -22,11 +22,11 @@ class DType:
 
     Attributes:
         name: as written in a spec, the NumPy or ml_dtypes name.
-        kind: what family it belongs to.
+        kind: its family, such as integer or float.
         itemsize: bytes of one element.
-        precision: significand bits with the hidden one, 0 for integers and bool; of one component if complex.
-        max: the largest finite value, of one component if complex.
-        min: the smallest value (integers), else ``-max``.
+        precision: significand bits including the hidden one; 0 for integers and bool; of one component if complex.
+        max: the largest finite value; of one component if complex.
+        min: the smallest value of an integer type, otherwise ``-max``.
         smallest_normal: the smallest positive normal number; 0 for integers and bool.
     """
 
@@ -47,7 +47,7 @@ class DType:
 
     @property
     def is_inexact(self) -> bool:
-        """Floating point, real or complex: what a tolerance applies to."""
+        """Whether it is floating-point, real or complex. Tolerances apply only to such dtypes."""
         return self.kind in ("float", "complex")
 
     @property
@@ -61,7 +61,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype. Imports NumPy, and ml_dtypes where the type needs it."""
+        """The NumPy dtype. Imports NumPy, and ml_dtypes if the type needs it."""
         import numpy as np
 
         if self.name in _ML_DTYPES:

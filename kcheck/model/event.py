@@ -33,12 +33,12 @@ class RunStarted:
         command: the command line, shell-quoted.
         device: ``gpu``, ``cpu`` or ``simulator``. ``device_name`` describes it for people.
         specs: how many specs were found.
-        started: with its time zone.
+        started: the time, with its time zone.
         sanitize: levels from the command line, which override those of every spec.
-        strict: warnings about a spec as a whole are errors; their findings have that severity.
+        strict: whether warnings about a spec as a whole are errors; their findings have that severity.
         profile: ``--profile``; empty without one.
-        versions: of the packages that compile and judge kernels; empty if the run is not stored.
-        shard: the part of a run that this is; None if it is all of it.
+        versions: the versions of the packages that compile and judge kernels; empty if the run is not stored.
+        shard: the part of a larger run that this is; None if it is a complete run.
     """
 
     version: str
@@ -56,8 +56,8 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class SpecRefused:
-    """A spec that is not run: it is invalid, or code that it names cannot be loaded. ``root`` is its project, if
-    that is known."""
+    """A spec that is not run, because it is invalid or code that it names cannot be loaded.
+    ``root`` is its project root; empty if unknown."""
 
     path: str
     faults: tuple[Fault, ...]
@@ -70,7 +70,7 @@ class SpecStarted:
     """A spec's cases begin. ``line`` is where the spec names its kernel or launcher; ``root`` is its project.
 
     ``sources`` are the SHA-256 digests of the files that its verdicts depend on, by path from the root; empty if
-    the run is not stored. ``part``: of its cases, if this run has only some of them.
+    the run is not stored. ``part`` is the range of its cases, if this run has only some of them.
     """
 
     path: str
@@ -88,9 +88,9 @@ class SpecStarted:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Captured:
-    """The inputs and outputs of a case that failed, just before its CaseFinished, if the run captures them.
+    """The inputs and outputs of a case that failed, immediately before its CaseFinished, if the run captures them.
 
-    A consumer must copy what it wants to keep: the arrays are large and belong to the run.
+    A consumer must copy the arrays that it keeps: they are large, and the run owns them.
 
     Attributes:
         outputs: by name; empty if the launch did not finish.
@@ -121,7 +121,7 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """How many cases of a spec a sanitizer checked. A sanitizer that is off is left out."""
+    """How many cases of a spec a sanitizer checked."""
 
     name: str
     level: Level
@@ -133,19 +133,20 @@ class SpecFinished:
     """A spec's cases are done.
 
     Attributes:
-        findings: about the spec as a whole (``vacuous``, ``artifact``), errors and warnings.
-        notes: what was not checked, each once.
+        findings: errors and warnings about the spec as a whole (``vacuous``, ``artifact``).
+        notes: what was not checked, without duplicates.
         skipped: cases that were planned but not run: ``--fail-fast``, ``--max-failures``, an interrupt, a broken
             spec, or a device that does not support them.
-        sanitizers: the ones that are not off.
+        sanitizers: the sanitizers whose level is not off.
         unsupported: how many of ``skipped`` the device does not support; only with ``--touched``.
         recalled: how many of the cases that ran are open failures beyond the planned cases; with ``--lf``, all.
-        fixed: stored failures that pass now. The store fills it in, as the runner does not know them.
-        fixed_since: when the last of these failed.
-        coverage: what the cases reached of the kernel; None if no case ran in code that counts.
-        shapes: by drawn dim the classes of the sizes that ran: a boundary size itself, ``prime``,
+        fixed: the number of stored failures that pass now. The store sets it, because the runner does not know
+            them.
+        fixed_since: when one of these last failed.
+        coverage: the coverage of the kernel; None if no case ran in code that measures it.
+        shapes: for each drawn dim, the classes of the sizes that ran: a boundary size itself, ``prime``,
             ``power of two``, ``equal`` (to another dim) or ``unequal``. Empty in runs that an older kcheck stored.
-        tally: for the report of the whole spec, if this run has only a part of its cases.
+        tally: what the report of the whole spec needs, if this run has only a part of its cases.
     """
 
     path: str
@@ -172,9 +173,9 @@ class RunFinished:
     """The run is over.
 
     Attributes:
-        interrupted: by Ctrl-C.
-        not_begun: paths of the specs that were not reached.
-        budget: seconds of the time budget that ended it before its last case; None if none did.
+        interrupted: whether Ctrl-C ended it.
+        not_begun: the paths of the specs that were not started.
+        budget: the time budget in seconds, if it ended the run before its last case; otherwise None.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""Elements of arrays: their indices, and how far they reach in memory."""
+"""Indices of array elements, and their offsets in memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def index_at(number: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def first_index(mask: npt.NDArray[Any]) -> tuple[int, ...]:
-    """The index of the first True in C order, of which there is one."""
+    """The index of the first True in C order; there must be one."""
     return index_at(int(np.argmax(mask)), mask.shape)
 
 
 def offset_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """The least and the greatest offset of an element from the one at index 0, in the unit of the strides; of an
-    array that has elements."""
+    """The smallest and the largest offset of an element from the one at index 0,
+    in the unit of the strides. The array must not be empty."""
     ends = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)

@@ -1,4 +1,4 @@
-"""The level of a sanitizer: whether what it finds fails a case."""
+"""The level of a sanitizer, which decides whether its findings make a case fail."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STRICT = cast(Level, Strict("error"))
 
 
 def as_set(level: Level) -> Level:
-    """A level that somebody set: STRICT for ``error``."""
+    """A level that was set explicitly: STRICT for ``error``."""
     return STRICT if level == "error" else level
 
 
 def level_word(name: str, level: Level) -> str:
-    """The level of a sanitizer as ``--sanitize`` reads it."""
+    """The level of a sanitizer in the syntax of ``--sanitize``."""
     return name if level == "error" and not isinstance(level, Strict) else f"{name}={level}"
 
 
 def is_as_strict(level: Level, as_level: Level) -> bool:
-    """Whether whatever fails at ``as_level`` fails at ``level`` too."""
+    """Whether ``level`` is at least as strict: everything that fails at ``as_level`` also fails at ``level``."""
     return _strictness(level) >= _strictness(as_level)
 
 
 def strictest(levels: Mapping[str, Level], others: Mapping[str, Level]) -> dict[str, Level]:
-    """For each sanitizer of ``levels`` the stricter of two levels; ``others`` may lack some."""
+    """The stricter of both levels for each sanitizer in ``levels``; ``others`` may lack some."""
     return {
         name: level if is_as_strict(level, others.get(name, "off")) else others[name]
         for name, level in levels.items()

@@ -1,4 +1,4 @@
 """Defaults that several commands share."""
 
 TIMEOUT = 20.0
-"""Seconds that a case may take (``--timeout``) unless the user asks for another limit."""
+"""The default time limit for a case, in seconds (``--timeout``)."""

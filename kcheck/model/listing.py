@@ -1,4 +1,4 @@
-"""Words in a row, as in a sentence."""
+"""Join words as in a sentence."""
 
 from __future__ import annotations
 

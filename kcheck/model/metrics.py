@@ -1,4 +1,4 @@
-"""What the linter measures of one specialization of a kernel."""
+"""The measurements of the linter for one specialization of a kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAMILIES = (
     "call",
     "other",
 )
-"""The families that PTX instructions are counted in."""
+"""The families by which PTX instructions are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Between 0 and 1."""
+        """The fraction of the maximum number of warps, between 0 and 1."""
         return self.warps / self.most
 
 
 @dataclass(frozen=True, slots=True)
 class SassCounts:
-    """The machine code of a kernel without padding: the number of instructions, in all and by FAMILIES.
+    """The number of machine instructions of a kernel, without padding: in total and by FAMILIES.
 
     Functions that it calls, such as the slow path of a division, are not included.
     """
@@ -70,19 +70,21 @@ class SassCounts:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """One kernel for one target and one choice of argument types.
+    """One kernel for one target and one combination of argument types.
 
     Attributes:
-        kernel: the name of the Python function, or of the entry of a PTX file; ``place`` is its line.
-        types: of its arguments, ``float32[:,:], int64``; empty if only PTX is known.
+        kernel: the name of the kernel in its source, or of the entry of a PTX file; ``place`` is its line.
+        types: the types of its arguments, ``float32[:,:], int64``; empty if only PTX is known.
         resources: None if the kernel was not assembled.
-        instructions: of PTX, in the entry.
-        families: their number by FAMILIES; families without instructions are left out.
+        instructions: the number of PTX instructions in the entry.
+        families: their number by FAMILIES; families without instructions are omitted.
         local: bytes of local memory that the PTX declares, per thread.
-        float64: instructions that compute in float64.
-        fused, unfused: multiply-adds in one instruction, and floating-point products and sums that stand alone.
-        divisions: correctly rounded floating-point divisions and square roots, and integer divisions.
-        prints: calls of ``vprintf``.
+        float64: the number of instructions that compute in float64.
+        fused, unfused: the number of fused multiply-adds, and of other floating-point multiplications and
+            additions.
+        divisions: the number of correctly rounded floating-point divisions and square roots, and integer
+            divisions.
+        prints: the number of calls of ``vprintf``.
         occupancy: None if the block size or the target's multiprocessor is unknown.
         sass: None if the kernel was not disassembled.
         advice: warnings about code that is probably slow or unintended.

@@ -11,7 +11,7 @@ from kcheck.dataclass import dataclass
 
 WARP = 32
 REGISTERS = 65536
-"""32-bit registers of a multiprocessor; a single block may use all of them."""
+"""The 32-bit registers of a multiprocessor. One block may use all of them."""
 RESERVED_SHARED = 1 << 10
 """Bytes of shared memory that the system reserves in each block, from compute capability 8.0 on."""
 

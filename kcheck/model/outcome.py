@@ -25,7 +25,7 @@ Index3: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. Checkers report everything to reporters as findings.
+    """One thing that is wrong. Checkers report everything as findings.
 
     Attributes:
         rule: ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, ``unwritten``, ``mutated``, ``guard``,
@@ -34,14 +34,15 @@ class Finding:
         message: what is wrong, in one sentence, without the place.
         fix: how to fix it, if known.
         array, index: the array by its name in the spec, and the element.
-        kernel, block, thread: which thread did it; ``other`` is the second thread of a race as (block, thread).
-        place: the line of the user's Python; ``other_place`` is that of the second thread.
+        kernel, block, thread: the thread that caused it; ``other`` is the second thread of a race as (block,
+            thread).
+        place: the line in the user's source; ``other_place`` is that of the second thread.
         stack: if ``place`` is in an inlined function or calls one, the whole chain of calls, innermost first,
-            ``place`` included; otherwise empty.
-        count: how often it was seen, if only the first is reported.
-        unit: what the kernel's language calls a block. A program of Triton has no threads.
+            including ``place``; otherwise empty.
+        count: how often it was found, if only the first one is reported.
+        unit: the name for a block in the kernel's language. A Triton program has no threads.
         lenient: a warning by default, and an error if the level of its rule is set to error.
-        note: a warning about something that may be right: reports show it once, as a note.
+        note: a warning about something that may be correct: reports show it once, as a note.
     """
 
     rule: str
@@ -72,13 +73,13 @@ class Finding:
 
     @property
     def as_note(self) -> str:
-        """One sentence without what differs from case to case, such as the element."""
+        """One sentence without details that vary between cases, such as the element."""
         place = f"{self.place.short}: " if self.place is not None else ""
         return f"{self.rule}: {place}{self.message}"
 
     @property
     def callees(self) -> tuple[Span, ...]:
-        """What ``place`` calls, outermost first: the part of ``stack`` that is in a library."""
+        """The calls below ``place``, outermost first: the part of ``stack`` that is in a library."""
         at = self.stack.index(self.place) if self.place in self.stack else 0
         return self.stack[:at][::-1]
 
@@ -95,19 +96,19 @@ class Outcome:
     Attributes:
         outputs: by name, new C-contiguous host arrays of the declared shape and dtype; empty if the launch
             did not finish.
-        unwritten: by output, True at each element that was never written; only outputs that have such elements.
-        findings: of the launch: exceptions, guard zones, modified inputs, unwritten elements, sanitizers.
+        unwritten: by output, True for each element that was never written; only for outputs with such elements.
+        findings: those of the launch: exceptions, guard zones, modified inputs, unwritten elements, sanitizers.
         notes: what could not be checked on this device, one sentence each.
         checked: the sanitizers that checked this case, in the order of SANITIZERS.
         instrumented: seconds spent in instrumented code, including its compilation.
         device: ``gpu``, ``cpu`` or ``simulator``.
-        narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` by arithmetic, ``tf32`` by
-            matrix products; None where the device cannot tell.
-        reached: what the judged launch reached of the kernel's code, if it was instrumented.
-        tensor_sums: the sums in float32 that tensor cores truncate; none where the device cannot tell.
-        gradients: by input, what the function's framework says the derivatives of sum(output * c) are, of the
+        narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` in arithmetic, ``tf32`` in
+            matrix products; None if the device cannot determine them.
+        reached: the points of the kernel's code that the judged launch reached, if it was instrumented.
+        tensor_sums: the float32 sums that tensor cores truncate; empty if the device cannot determine them.
+        gradients: by input, the derivatives of sum(output * c) as the function's framework computes them, with the
             input's shape and dtype.
-        flushes: whether what ran may take subnormal numbers for 0, as JAX and TensorFlow do on a CPU.
+        flushes: whether the op may flush subnormal numbers to 0, as JAX and TensorFlow do on a CPU.
     """
 
     case: Case

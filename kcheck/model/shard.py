@@ -1,4 +1,5 @@
-"""A run whose cases several machines share: which part one of them has, and what the whole report needs of it."""
+"""A run that is split between machines: the part of one of them,
+and the data that the merged report needs from it."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodePoint
 
 Patterns: TypeAlias = tuple[tuple[int, tuple[tuple[int, str], ...]], ...]
-"""(cases, ((number of the code, its hits as hexadecimal digits), ...)): how many cases reached the same."""
+"""(cases, ((index of the code, its hits in hexadecimal), ...)): how many cases reached exactly these points."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSpec:
-    """The cases of one spec in a run. ``digest``: of their recipes, and of the files that verdicts depend on."""
+    """The cases of a spec in a run. ``digest`` is that of their recipes
+    and of the files that verdicts depend on."""
 
     path: str
     cases: int
@@ -30,8 +32,8 @@ class Shard:
         number: from 1.
         of: how many parts there are.
         plan: every spec of the run, in order; the same in all parts.
-        versions: of what compiles kernels and judges them, by package.
-        settings: of the run that change verdicts, by name.
+        versions: the versions of the packages that compile and judge kernels.
+        settings: the settings of the run that can change verdicts, by name.
     """
 
     number: int
@@ -41,7 +43,8 @@ class Shard:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def others_run(self, specs: int) -> bool:
-        """Whether other shards have something to run. ``specs``: of this one, without a case."""
+        """Whether other shards have something to run.
+        ``specs`` is how many specs this shard has, without any case."""
         return specs < len(self.plan) or any(spec.cases for spec in self.plan)
 
 
@@ -55,19 +58,19 @@ class Part:
 
     @property
     def is_last(self) -> bool:
-        """Whether no case comes after it."""
+        """Whether it contains the last case of the spec."""
         return self.stop == self.planned
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the report of a whole spec needs of one part beside its verdicts.
+    """The data that the report of a whole spec needs from one part, in addition to its verdicts.
 
     Attributes:
-        notes: in five groups, by when they arose.
-        codes: (code, its points), each once; paths are relative to the root of the project.
-        patterns: what the cases reached of them.
-        counted: how many cases ran in code that counts.
+        notes: five groups, in the order in which they are added.
+        codes: (code, its points), without duplicates; paths are relative to the project root.
+        patterns: the points that the cases reached.
+        counted: how many cases ran in code that measures coverage.
     """
 
     notes: tuple[tuple[str, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""The exact inputs of a launch, for when its seed no longer generates them."""
+"""The exact inputs of a launch, for the time when its seed no longer generates them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LEAST_AXES: Mapping[str, int] = {
     "reversed": 1,
     "channels_last": 3,
 }
-"""Every layout, the simplest first, with how many axes an array must have for it."""
+"""Every layout, the simplest first, with the number of axes that it requires."""
 LAYOUTS = tuple(LEAST_AXES)
 SANITIZERS: Mapping[str, Level] = {
     "memcheck": "error",
@@ -44,7 +44,7 @@ DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers that need instrumented code, which is compiled separately and runs slower."""
 COVERAGE = "coverage"
-"""Stands among such sanitizers for code that only notes what a case reaches of the kernel."""
+"""The name, next to those of sanitizers, for instrumented code that only measures coverage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A value distribution by name with its argument, if any.
+    """A value distribution: its name, and its argument if it has one.
 
     ``argument`` is as written in the spec: numbers, text (an expression, if bounds may be expressions), a
     list or tuple of these, a nested Distribution (``sorted``), or a Function (``from``). Lists are tuples here.
@@ -152,7 +152,8 @@ class Param:
     """A scalar passed by value: derived (``expr``) or drawn from ``values``.
 
     Attributes:
-        in_order: the first value is the simplest; otherwise the number itself decides.
+        in_order: whether earlier values are simpler, when a case is minimized; otherwise the number itself
+            decides.
     """
 
     name: str
@@ -233,7 +234,7 @@ class Artifact:
 
     @property
     def wants_sass(self) -> bool:
-        """Whether there are patterns over machine code, for which the kernel must be disassembled."""
+        """Whether there are patterns for machine code, which require disassembling the kernel."""
         return bool(self.required_sass_patterns or self.forbidden_sass_patterns)
 
 
@@ -254,17 +255,17 @@ class OpSpec:
     """A whole op spec.
 
     Attributes:
-        path: of the spec file, relative to the root if it is below it, with forward slashes.
+        path: the path of the spec file, relative to the root if it is below it, with forward slashes.
         root: absolute path of the project root; all other paths are relative to it.
         deterministic: None if the spec does not set it.
-        count, seed: of ``cases``.
-        profile_count: the number of cases of the profile, where the spec's own number comes before it; else None.
-        sanitize: level by sanitizer, every one of SANITIZERS present.
+        count, seed: those of ``cases``.
+        profile_count: the number of cases in the profile, if the spec overrides it; otherwise None.
+        sanitize: the level of every sanitizer in SANITIZERS.
         regression: limits set by the spec, by name in MEASURES.
-        targets: of ``artifact``, otherwise those of the project.
-        compile: how the kernel is compiled, as far as the spec says.
+        targets: those of ``artifact``, otherwise those of the project.
+        compile: the options in ``compile:``.
         function: the array function of a ``function:``, which replaces kernel and launch.
-        framework: of its arrays.
+        framework: the framework of its arrays.
         gradients: the inputs by which the derivatives of the function are checked.
         judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
             kernel.
@@ -309,12 +310,12 @@ class OpSpec:
 
     @property
     def runs(self) -> FunctionRef:
-        """What runs the op, for the place of a message: the function, the launcher or the kernel."""
+        """The function, launcher or kernel that runs the op, for the place of a message."""
         return self.function or self.launcher or self.kernel or self.reference
 
     @property
     def functions(self) -> tuple[FunctionRef, ...]:
-        """Every Python function that the spec names apart from the kernel: launcher, reference, generators."""
+        """Every Python function that the spec names, except the kernel: launcher, reference, generators."""
         named = [f for f in (self.launcher, self.function, self.reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]

@@ -1,4 +1,4 @@
-"""How a tensor core adds up products: what a kernel's code says of it, and what the oracle allows for."""
+"""How a tensor core adds products. A kernel's code determines it, and the oracle allows for its error."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class TensorSum:
     """Sums in float32 that a tensor core truncates; docs/tensor-cores.md has the sources.
 
     Attributes:
-        kept: fraction bits of the result, which is truncated.
-        terms: products that are added to the accumulator at once.
+        kept: fractional bits of the result, which is truncated.
+        terms: the number of products that are added to the accumulator at once.
         fraction: fractional bits to which each of them is truncated, aligned to the largest exponent among
             them and the accumulator.
     """

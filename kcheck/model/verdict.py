@@ -12,7 +12,7 @@ from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
 
 UNSUPPORTED = "unsupported"
-"""The rule of a finding that says that a device cannot run a kernel."""
+"""The rule of a finding that the device cannot run a kernel."""
 
 WORKER = "worker"
 """The rule of a case that ended the worker processes that ran it."""
@@ -43,11 +43,12 @@ class ErrorMap:
 
     Attributes:
         worst: a few of the wrong elements, the worst first.
-        grid: the output in equal parts, as rows of digits: 0 if no element of a part is wrong, 9 if all are, 1 to
-            8 by eighths between. Columns are parts of the last axis, rows of all others in C order.
-        errors: (power of two, elements): how many elements have an error from that power of two up to the next, in
-            units of the noise floor, or of what is allowed if no floor is known. The lowest also has all that are
-            smaller. Without special values that do not match.
+        grid: the output in equal parts, as rows of digits: 0 if no element of a part is wrong, 9 if all are,
+            otherwise 1 to 8, in eighths. Columns are parts of the last axis; rows are parts of the other axes in C
+            order.
+        errors: (power of two, count): how many elements have an error from that power of two up to the next, in
+            units of the noise floor, or of the allowed error if no floor is known. The lowest power also counts
+            smaller errors. Special values that do not match are not counted.
     """
 
     worst: tuple[Element, ...]
@@ -60,7 +61,7 @@ class Comparison:
     """One output compared with its reference. Errors are absolute if not stated otherwise.
 
     Attributes:
-        method: of comparison: ``exact``, ``fixed`` or ``conditioned``, ``calibrated``.
+        method: how the tolerance was determined: ``exact``, ``fixed``, ``conditioned`` or ``calibrated``.
         passed: whether every judged element is within its tolerance and special values match.
         elements, beyond, not_judged: counts of elements: all, wrong, and not compared because the reference
             overflows in compute precision but not in float64, or is NaN (``nan: ignore``).
@@ -106,17 +107,22 @@ _TIED = " is wrong, it is the index of an equal value of "
 
 
 def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> str:
-    """That an output is wrong only as far as arithmetic of a narrow dtype explains."""
+    """The note that the rounding of a narrow dtype explains the error of an output."""
     return f"{op}: {output}{_ROUNDING}{arithmetic} arithmetic: {fix}"
 
 
 def tie_note(op: str, output: str, array: str, rule: str) -> str:
-    """An output of indices is wrong only among equal values. ``rule``: which the reference picks, if clear."""
+    """The note that an output of indices differs only among equal values.
+
+    Args:
+        rule: which of them the reference picks; empty if unknown.
+    """
     return f"{op}: where {output}{_TIED}{array}" + (f"; {rule}" if rule else "")
 
 
 def is_of_all(note: str) -> bool:
-    """Whether a note holds for a spec only if every failing case has it: what a bug may look like in one case."""
+    """Whether a note applies to a spec only if every failing case has it:
+    in a single case, a bug may look like it."""
     return _ROUNDING in note or _TIED in note
 
 
@@ -124,12 +130,12 @@ DIFFERING_COPIES = (
     "threads store copies of one value that differ, perhaps in the last bits; which one stays depends on the "
     "hardware"
 )
-"""What racecheck says of a value that the compiler replicated. It names no element, and no change of the source
-removes it."""
+"""The message of racecheck about a value that the compiler replicated.
+It names no element, and changing the source cannot remove it."""
 
 
 def is_background(note: str) -> bool:
-    """Whether a note says something only about a spec that fails: nothing has to be done about it."""
+    """Whether a note is useful only if the spec fails: it requires no action."""
     return DIFFERING_COPIES in note
 
 
@@ -143,7 +149,7 @@ class Verdict:
         notes: what was not checked, one sentence each.
         seconds: wall time of the case; the runner sets it.
         checked: the sanitizers that checked the case.
-        levels: by sanitizer, the level at which it was judged; empty if a kcheck that did not keep them stored it.
+        levels: the level of each sanitizer; empty if an older kcheck, which did not store them, judged the case.
     """
 
     case: Case
@@ -161,7 +167,7 @@ class Verdict:
         """Why it failed, in a word; empty if it passed.
 
         The rule of its first error, but an output beyond its tolerance (``mismatch``) comes before an invariant,
-        which breaks where values are wrong.
+        because wrong values often break invariants.
         """
         if self.status is Status.PASSED:
             return ""

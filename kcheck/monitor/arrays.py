@@ -1,6 +1,6 @@
-"""Copies of what a call gets and returns, in the array's own framework, without waiting for a device.
+"""Copy the arguments and results of a call in the framework of each array, without waiting for a device.
 
-No framework is imported here: an array comes with its own.
+No framework is imported here: if there is an array, its framework is already imported.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _IMMUTABLE = ("jax", "jaxlib")
 
 
 class Copies:
-    """Copies the arrays of one call; an array that occurs twice is copied once.
+    """Copies the arrays of one call. An array that occurs twice is copied once.
 
     Attributes:
-        size: bytes of all copies.
+        size: the size of all copies, in bytes.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Copies:
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def of(self, value: Any) -> Any:
-        """A value with copies of its arrays, also those in tuples, lists and dicts, and of torch modules.
+        """A value with copies of its arrays, also of those in tuples, lists and dicts, and of torch modules.
 
         NumPy arrays keep the order of their axes in memory. torch tensors stay on their device, detached; the copy
         is queued on its current stream. Arrays of numba.cuda, and others that cannot copy themselves, become
@@ -90,7 +90,7 @@ class Copies:
             event.record()
             return Later(made, event)
         if not hasattr(value, "__dlpack__"):
-            import numba.cuda  # it reads __cuda_array_interface__
+            import numba.cuda  # reads __cuda_array_interface__
 
             read: Any = numba.cuda.as_cuda_array
             return _numba_copy(read(value))
@@ -98,11 +98,11 @@ class Copies:
 
 
 class Later:
-    """A copy that its device may still have to make.
+    """A copy that its device may not have made yet.
 
     Args:
         value: the copy.
-        event: of the device, after the copy.
+        event: an event of the device, recorded after the copy.
     """
 
     __slots__ = ("event", "value")
@@ -111,7 +111,7 @@ class Later:
         self.value, self.event = value, event
 
     def ready(self) -> Any:
-        """The copy when it is made, for use on the current stream. An array of numba.cuda as a NumPy array."""
+        """Wait for the copy, and return it for use on the current stream. Converts numba.cuda arrays to NumPy."""
         self.event.synchronize()
         if hasattr(self.value, "copy_to_host"):
             return self.value.copy_to_host()
@@ -121,7 +121,7 @@ class Later:
 
 
 def _numba_copy(value: Any) -> Any:
-    """A copy in device memory, in the order of the default stream; of a strided array on the host."""
+    """A copy in device memory, ordered on the default stream; for a strided array, a copy on the host."""
     if not (value.is_c_contiguous() or value.is_f_contiguous()):
         return value.copy_to_host()
     cuda: Any = sys.modules["numba.cuda"]
@@ -133,7 +133,7 @@ def _numba_copy(value: Any) -> Any:
 
 
 def ready(value: Any) -> Any:
-    """A value that :class:`Copies` made, with every array in its final place."""
+    """A value that :class:`Copies` made, after all copies are complete."""
     if isinstance(value, Later):
         return value.ready()
     if isinstance(value, tuple):
@@ -147,9 +147,10 @@ def ready(value: Any) -> Any:
 
 
 class Context:
-    """What a reference gets instead of the ``ctx`` of an autograd function: it keeps no tensor alive.
+    """Replaces the ``ctx`` of an autograd function in calls of the reference. It keeps no tensor alive.
 
-    Attributes that were set before the call can be read. What the reference sets or saves is its own.
+    The reference can read attributes that were set before the call. The caller does not see what the reference
+    sets.
     """
 
     def __init__(self, ctx: Any) -> None:
@@ -187,8 +188,8 @@ def is_array(value: Any) -> bool:
 
 
 def is_traced(value: Any) -> bool:
-    """Whether an array has no values: a transformation of JAX or torch.func (jit, grad, vmap) runs the
-    function to learn what it does."""
+    """Whether an array has no values, because a transformation of JAX or torch.func (jit,
+    grad, vmap) is tracing the function."""
     if isinstance(value, np.ndarray):
         return False
     framework = _framework(value)
@@ -213,24 +214,24 @@ def arrays_in(*values: Any) -> Iterator[Any]:
 
 
 def size_of(values: Iterator[Any]) -> int:
-    """Bytes of arrays."""
+    """The total size of arrays, in bytes."""
     return sum(int(getattr(value, "nbytes", 0)) for value in values)
 
 
 def host_view(value: Any) -> Array | None:
-    """An array as NumPy's, in the memory that it has; None if it is on a device, or only a copy could be read."""
+    """A NumPy view of an array; None if it is on a device, or if NumPy could only read a copy."""
     if isinstance(value, np.ndarray):
         return value
     if _framework(value) != "torch" or value.device.type != "cpu":
         return None
     tensor = value.detach()
-    if tensor.dtype.itemsize < 4 and tensor.is_floating_point():  # bfloat16 and float8 are not NumPy's
+    if tensor.dtype.itemsize < 4 and tensor.is_floating_point():  # NumPy has no bfloat16 and float8
         return None if tensor.numel() > _SMALL else np.asarray(tensor.float().numpy())
     return np.asarray(tensor.numpy())
 
 
 _SMALL = 1 << 16
-"""The most elements of a small float that are converted to be looked at."""
+"""The maximum number of elements of a narrow float dtype that are converted for a detector."""
 
 
 def as_host(value: Any) -> Array:
@@ -245,6 +246,6 @@ def as_host(value: Any) -> Array:
 
 
 def _on_host(value: Any) -> Array:
-    from kcheck.frameworks import as_numpy  # ml_dtypes, which an import of the monitor does without
+    from kcheck.frameworks import as_numpy  # imports ml_dtypes, which `import kcheck.monitor` must not
 
     return as_numpy(value)

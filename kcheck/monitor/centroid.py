@@ -30,7 +30,7 @@ class ExponentialRunningCentroidExecutionOutlierDetector(ExecutionOutlierDetecto
     (True, True)
 
     Args:
-        percentile: of the distances, in [0, 1].
+        percentile: the quantile of the distances, in [0, 1].
         max_distances: how many distances are kept.
         exponential_alpha: the weight of a batch in the centroid.
         outlier_threshold: a fraction of the percentile.
@@ -58,7 +58,8 @@ class ExponentialRunningCentroidExecutionOutlierDetector(ExecutionOutlierDetecto
             self._distances = np.empty(0)
 
     def is_outlier(self, data: Any) -> bool:
-        """Whether a batch is far from the centroid. Batches with another number of features start a new one."""
+        """Whether a batch is far from the centroid.
+        A batch with a different number of features starts a new one."""
         batch = np.asarray(as_host(data)).astype(np.float64)
         if not batch.size:
             return False

@@ -24,9 +24,9 @@ R = TypeVar("R")
 
 QUEUE_BYTES = 256 << 20
 RTOL, ATOL = 1e-2, 1e-8
-"""What ``equivalent`` allows by default; cuda-kernel-verifier's numbers."""
+"""The default tolerances of ``equivalent``, which are those of cuda-kernel-verifier."""
 AT_EXIT = 10.0
-"""Seconds that the calls that wait may take when the interpreter exits."""
+"""The maximum time for checking the waiting calls when the interpreter exits, in seconds."""
 
 
 class _OrDefault(Generic[P, R]):
@@ -95,9 +95,11 @@ class EquivalenceChecker:
         """Start to check calls. Detectors forget earlier inputs, and counts begin at 0.
 
         Args:
-            max_execution_queue_size: the most calls that wait; 0: as many as fit in ``max_queue_bytes``.
-            execution_sample_probability: cuda-kernel-verifier's name of ``sample_probability``.
-            max_queue_bytes: of copies of inputs and results that wait or are being checked.
+            max_execution_queue_size: the maximum number of waiting calls; 0: as many as fit in
+                ``max_queue_bytes``.
+            execution_sample_probability: cuda-kernel-verifier's name for ``sample_probability``.
+            max_queue_bytes: the maximum size of the copies of inputs and results of waiting calls and of those
+                being checked.
             policy: what to do with a call if the queue is full: ``drop-newest`` drops it, ``drop-oldest`` drops
                 the calls that have waited longest, ``block`` makes the caller wait.
             sample_probability: the probability of checking a call whose inputs are not unusual, in [0, 1].
@@ -134,11 +136,11 @@ class EquivalenceChecker:
         """Stop: new calls are not checked. Waiting calls are, unless ``drain`` is False.
 
         Args:
-            timeout: seconds for the waiting calls; None: no limit. The rest is dropped and counted.
+            timeout: seconds for the waiting calls; None: no limit. The remaining ones are dropped and counted.
 
         Raises:
-            MismatchError: the policy ``raise``: calls differed, and no later call raised that.
-            Exception: the first that an ``on_mismatch`` raised.
+            MismatchError: the policy is ``raise``, and there are mismatches that no later call has raised.
+            Exception: the first one that an ``on_mismatch`` raised.
         """
         run = self._close(drain, timeout)
         if run is not None:
@@ -148,7 +150,7 @@ class EquivalenceChecker:
                 raise error
 
     def _close(self, drain: bool, timeout: float | None) -> Run | None:
-        """Stop without raising what was found."""
+        """Stop without raising mismatches."""
         with self._changing:
             run, self._run = self._run, None
         if run is None:
@@ -203,14 +205,14 @@ class EquivalenceChecker:
             timeout: seconds; None: no limit.
 
         Returns:
-            False if that took too long.
+            False if the time limit was reached first.
         """
         run = self._run
         return run is None or run.waiting.idle(timeout)
 
     @_OrDefault
     def stats(self) -> Stats:
-        """What was counted since the checker started, also after it stopped."""
+        """The counts since the checker started. They remain available after it stops."""
         return Stats() if self._last is None else self._last.stats()
 
     def equivalent(
@@ -243,13 +245,15 @@ class EquivalenceChecker:
             self._close(True, None)
 
     def _exit(self) -> None:
-        """The interpreter exits: check the waiting calls, for a while, and log what would have been raised."""
+        """At exit of the interpreter: check the waiting calls for up to AT_EXIT seconds,
+        and log mismatches instead of raising them."""
         run = self._close(True, AT_EXIT)
         for mismatch in run.failed if run is not None else ():
             log.error("%s", mismatch)
 
     def _before_fork(self) -> None:
-        """This thread forks: let the threads that check finish what they began, so that they hold no locks."""
+        """Before a fork in this thread: let the checking threads finish
+        their current checks, so that they hold no locks."""
         self._paused.append(run := self._run)
         if run is not None:
             run.waiting.pause(lifetime.PAUSE, own=getattr(inside, "checking", None) is run)
@@ -260,7 +264,7 @@ class EquivalenceChecker:
             run.waiting.resume()
 
     def _forked(self) -> None:
-        """This process is the child of a fork: the threads, and the calls that waited, are the parent's."""
+        """In the child of a fork: start without threads and waiting calls, which only the parent has."""
         self._changing = threading.Lock()
         self._paused.clear()
         for site in list(self._sites):

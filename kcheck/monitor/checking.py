@@ -1,4 +1,4 @@
-"""One call checked: the reference runs on copies of its arguments, and the results are compared."""
+"""Check one call: run the reference on copies of its arguments, and compare the results."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def check(call: MonitoredCall, args: tuple[Any, ...], kwargs: Mapping[str, Any])
 
 
 def _written(before: list[Any], after: list[Any], count: int) -> tuple[Any, ...]:
-    """The arguments that a call wrote to: those that changed. If they are fewer than ``count``, the last of the
-    others too: an output may have been right already."""
+    """The arguments that a call wrote to, which are those that changed. If there are fewer than ``count``, the
+    last of the others are added: an output may already have had the correct values."""
     changed = [not _same(one, other) for one, other in zip(before, after, strict=True)]
     for place in reversed(range(len(changed))):
         if sum(changed) >= count:

@@ -1,4 +1,4 @@
-"""What a function returned, compared with what its reference returned."""
+"""Compare the result of a function with that of its reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Differences:
-    """Attributes: comparisons of arrays that differ; other differences, one sentence each."""
+    """The comparisons of arrays that differ, and other differences, one sentence each."""
 
     comparisons: tuple[Comparison, ...] = ()
     sentences: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Differences:
 
 
 def differences(actual: Any, expected: Any, rtol: float, atol: float) -> Differences:
-    """Where two results differ, through tuples, lists and dicts.
+    """The differences between two results, which may be nested tuples, lists and dicts.
 
     Numbers and arrays are equal if ``abs(actual - expected) <= atol + rtol * abs(expected)`` for every element,
     NaN is where NaN is expected, and infinities have the same sign. Dtypes may differ.
@@ -90,7 +90,7 @@ def _arrays(name: str, actual: Array, expected: Array, rtol: float, atol: float)
 
 
 def _close(actual: Array, expected: Array, rtol: float, atol: float) -> bool:
-    """Whether all elements are close. What is not may still be right: the comparison with all details decides."""
+    """A fast check whether all elements are close. If not, the detailed comparison decides whether they differ."""
     if actual.dtype.kind not in "fiub" or expected.dtype.kind not in "fiub":
         return False
     with np.errstate(all="ignore"):

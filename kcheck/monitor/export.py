@@ -1,6 +1,6 @@
-"""A checker's counts for the metrics packages that a program uses: OpenTelemetry and prometheus_client.
+"""Export a checker's counts to OpenTelemetry and prometheus_client.
 
-Each is imported when it is used; :meth:`Stats.prometheus` needs no package.
+Each package is imported when it is used; :meth:`Stats.prometheus` needs none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def opentelemetry(checker: EquivalenceChecker | None = None, meter: Any = None) 
 
     Args:
         checker: None: the default checker.
-        meter: of OpenTelemetry; None: the global provider's.
+        meter: an OpenTelemetry meter; None: the global provider's.
 
     Raises:
         UserError: there is no meter, and OpenTelemetry is not installed.

@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any] | type)
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """How calls of a function are chosen and judged: keyword arguments of :func:`equivalent`."""
+    """The keyword arguments of :func:`equivalent` that define how calls are chosen and judged."""
 
     rtol: float
     atol: float
@@ -34,7 +34,8 @@ class SiteSettings:
     def check(self) -> None:
         """
         Raises:
-            UserError: a tolerance is negative, the probability is not one, or the detector cannot detect.
+            UserError: a tolerance is negative or NaN, the probability is not in [0, 1], or the detector is not
+                one.
         """
         for name in ("rtol", "atol"):
             if not getattr(self, name) >= 0:  # NaN too
@@ -87,13 +88,13 @@ def equivalent(
     Args:
         reference: a correct function of the same signature. With ``spec``: a NumPy function that replaces the
             spec's reference; None: the spec's. A torch module is copied for each call that is checked.
-        on_mismatch: what happens: a function that gets a :class:`Mismatch`, in another thread; ``"raise"``: at the
-            next call or when the checker stops; ``"log"``; ``"save"``: a ``.kcase`` file, with ``spec``.
-            None: ``"log"``.
-        rtol, atol: the largest errors, ``abs(actual - expected) <= atol + rtol * abs(expected)``.
+        on_mismatch: what to do: a function, which is called with a :class:`Mismatch` in another thread;
+            ``"raise"``: raise an error at the next call or when the checker stops; ``"log"``; ``"save"``: write a
+            ``.kcase`` file, with ``spec``. None: ``"log"``.
+        rtol, atol: the tolerances: ``abs(actual - expected) <= atol + rtol * abs(expected)``.
         outlier_detector: selects calls that are always checked; None: an :class:`OutlierDetector` for each of
             the first four array arguments; False: none.
-        sample_probability: of checking other calls; None: the checker's.
+        sample_probability: the probability of checking other calls; None: the checker's.
         spec: a spec, or the path of a spec file, whose inputs have the names of the function's parameters. The
             noise floor of each call then judges instead of ``rtol`` and ``atol``.
         theirs: ``ground_truth_function`` and ``failure_callback``, cuda-kernel-verifier's names of the first two.
@@ -114,7 +115,7 @@ def monitored(
     settings: SiteSettings,
     **theirs: Unpack[VerifierNames],
 ) -> Callable[[F], F]:
-    """:func:`equivalent` for functions of a checker."""
+    """:func:`equivalent`, for functions of the given checker."""
     unknown = set(theirs) - set(VerifierNames.__annotations__)
     if unknown:
         raise TypeError(f"equivalent() got an unexpected keyword argument {min(unknown)!r}")
@@ -157,7 +158,7 @@ _LATER: tuple[tuple[Callable[[Any], bool], str], ...] = (
     (inspect.isgeneratorfunction, "generator"),
     (inspect.isasyncgenfunction, "generator"),
 )
-"""Functions that have not run when they return."""
+"""Kinds of functions whose body has not run when the call returns."""
 
 
 def _site(
@@ -168,7 +169,7 @@ def _site(
 ) -> MonitoredSite:
     judge = None
     if settings.spec is not None:
-        from kcheck.monitor.specs import SpecJudge  # what judges is heavy, and most functions have no spec
+        from kcheck.monitor.specs import SpecJudge  # a slow import, and most functions have no spec
 
         judge = SpecJudge(settings.spec, reference, function)
     return MonitoredSite(
@@ -222,10 +223,11 @@ def _end(call: MonitoredCall, result: Any, args: tuple[Any, ...], kwargs: Mappin
 
 
 class _Hooks:
-    """What a monitored function calls, for ``torch.compile`` to leave alone: a graph break before and after.
+    """The functions that a monitored function calls, excluded from ``torch.compile``: the graph breaks around
+    them.
 
-    The mark makes the compiler break the graph. ``torch.compiler.disable`` also keeps it from compiling what runs
-    in between; it imports the compiler, so it is used as soon as the program has imported that.
+    The mark makes the compiler break the graph. ``torch.compiler.disable`` also prevents it from compiling the
+    code in between. It imports the compiler, so it is used only after the program has imported the compiler.
     """
 
     def __init__(self) -> None:
@@ -233,7 +235,7 @@ class _Hooks:
         self._armed = False
 
     def arm(self) -> None:
-        """Disable the compiler for them, if it is imported by now."""
+        """Disable the compiler for them, if it has been imported."""
         if not self._armed and "torch._dynamo" in sys.modules:
             disable = sys.modules["torch"].compiler.disable
             self.begin, self.end = disable(_begin), disable(_end)

@@ -1,4 +1,4 @@
-"""Checkers at the ends of processes: exit, fork, and the children of multiprocessing."""
+"""What checkers do at exit, at a fork, and in the children of multiprocessing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import weakref
 from typing import Protocol
 
 IMPORTING = threading.RLock()
-"""Held by a checking thread while it imports. A process that forked then would have a child in which no thread
-releases the lock of that module; the child would hang at its own import of it."""
+"""A checking thread holds this lock while it imports a module. If the process forked during the import, no thread
+of the child would release the lock of that module, and the child would hang when it imports it."""
 PAUSE = 1.0
-"""Seconds that a fork waits for the checks that have begun: they may hold locks of libraries."""
+"""Seconds that a fork waits for running checks, which may hold locks of libraries."""
 IMPORT_LIMIT = 60.0
 """Seconds that a fork waits for an import."""
 
@@ -31,7 +31,7 @@ _prepared = False
 
 
 def watch(checker: Shutdown) -> None:
-    """Let a checker know of exits and forks."""
+    """Call the methods of a checker at exits and forks."""
     _CHECKERS.add(checker)
 
 
@@ -77,7 +77,7 @@ def _forked() -> None:
 
 
 def _end_fork() -> list[Shutdown]:
-    """Undo what ``_before_fork`` did for all; the checkers that it paused."""
+    """Release the locks that ``_before_fork`` took; returns the checkers that it paused."""
     stack = _forks.__dict__.get("stack")
     if not stack:
         return []  # the handlers were installed by another thread during the fork
@@ -88,7 +88,7 @@ def _end_fork() -> list[Shutdown]:
 
 
 def _in_child(_: object) -> None:
-    """A child of multiprocessing ends without ``atexit``."""
+    """Register the exit handlers in a child of multiprocessing, which ends without ``atexit``."""
     import multiprocessing.util
 
     multiprocessing.util.Finalize(None, _exit, exitpriority=10)

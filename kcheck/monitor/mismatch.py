@@ -1,4 +1,4 @@
-"""A mismatch: what ``on_mismatch`` gets, and what is logged or raised."""
+"""A mismatch, as it is passed to ``on_mismatch``, logged or raised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Frames: TypeAlias = tuple[tuple[CodeType, int], ...]
 DEPTH = 32
-"""The most frames of a caller's stack."""
+"""The maximum number of frames of a caller's stack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +29,15 @@ class Mismatch:
 
     Attributes:
         function: the module and qualified name of the monitored function.
-        number: of the call, counted per function from 1 since its checker started.
+        number: the number of the call, counted per function from 1 since its checker started.
         args, kwargs: the arguments as they were before the call.
-        original_result: what the function returned, detached; of a function that returns None, a tuple of its
-            array arguments as they were after the call.
+        original_result: the result of the function, detached; if it returned None, a tuple of its array arguments
+            as they were after the call.
         ground_truth_result: the result of the reference for the same arguments.
         comparisons: one for each array that differs: the worst elements, their errors, and what is allowed.
         differences: other differences, one sentence each: a shape, a missing output.
         stack: where the function was called, the innermost call last.
-        verdict: of a function with a spec: kcheck's verdict.
+        verdict: kcheck's verdict, for a function with a spec; otherwise None.
         kcase: the file that the policy ``save`` wrote.
     """
 
@@ -88,7 +88,7 @@ class MismatchError(KcheckError, AssertionError):
     """Raised by the policy ``raise``, at the next call of a monitored function or when the checker stops.
 
     Attributes:
-        mismatches: those that were not raised before.
+        mismatches: those that have not been raised yet.
     """
 
     def __init__(self, mismatches: tuple[Mismatch, ...]) -> None:
@@ -101,7 +101,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def frames(frame: FrameType | None) -> Frames:
-    """The calls that led to a frame, the innermost first, without the monitor's own, and torch's below it."""
+    """The calls that led to a frame, the innermost first, without those of the monitor, and of torch below it."""
     found: list[tuple[CodeType, int]] = []
     while frame is not None and len(found) < DEPTH:
         library = not found and frame.f_globals.get("__name__", "").startswith("torch.")
@@ -112,6 +112,6 @@ def frames(frame: FrameType | None) -> Frames:
 
 
 def stack_of(found: Frames) -> traceback.StackSummary:
-    """The same as a traceback shows it."""
+    """The frames as a traceback shows them."""
     summaries = [traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line in reversed(found)]
     return traceback.StackSummary.from_list(summaries)

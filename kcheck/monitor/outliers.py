@@ -1,4 +1,4 @@
-"""The default outlier detector: which calls have unusual inputs, from a sample of each input.
+"""The default outlier detector: finds calls with unusual inputs by a sample of each input.
 
 Source of the threshold: adaptive conformal inference (Gibbs and Candès, NeurIPS 2021). A threshold that rises by
 ``gain * (1 - share)`` at each flag, and falls by ``gain * share`` otherwise, flags this share of any bounded
@@ -22,18 +22,18 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 FEATURES = 32
-"""The most features that are looked at, evenly spread over those of an input."""
+"""The maximum number of features that are examined, evenly spread over those of an input."""
 ELEMENTS = 512
-"""The most elements that are looked at in a call."""
+"""The maximum number of elements that are examined in a call."""
 SHAPES = 1024
-"""The most shapes that are remembered."""
+"""The maximum number of shapes that are remembered."""
 STATES = 8
-"""The most numbers of features that have separate statistics."""
+"""The maximum number of different feature counts with separate statistics."""
 RATE = 0.02
 """The weight of a call in the running centers and scales."""
 GAIN = 0.3
 TOP = 12.0
-"""The highest score; that of a NaN where there never was one."""
+"""The highest score, which the first NaN gets."""
 LEAST = 1e-300
 _ONES: Floats = np.ones(ELEMENTS)
 
@@ -56,13 +56,13 @@ class ExecutionOutlierDetector(ABC):
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A number's usual value and how far it usually is from there; a single value moves them little."""
+    """The usual value of a number and its usual deviation. A single value changes them little."""
 
     middle: float = 0.0
     scale: float = 0.25
 
     def score(self, value: float, rate: float) -> float:
-        """How many scales a value is above the usual one; the statistics then know it."""
+        """How many scales a value is above the usual one. Then updates the statistics with the value."""
         away = value - self.middle
         above = away / self.scale
         limit = 4 * self.scale
@@ -78,18 +78,19 @@ class _Rare:
     share: float = 0.0
 
     def score(self, happens: bool) -> float:
-        """What it is worth now: TOP for the first time, less the more often it happens, and 0 if it does not."""
+        """The score of the event: TOP the first time,
+        lower the more often it happens, and 0 if it does not happen."""
         self.share += RATE * (happens - self.share)
         return min(TOP, -3 * math.log(self.share)) if happens else 0.0
 
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The statistics of inputs with a number of features.
+    """The statistics of inputs with the same number of features.
 
     Attributes:
-        middle, scale: the usual value of each statistic, and how far it usually is from there. The first half of
-            the statistics are means of features, the second half logarithms of their spreads.
+        middle, scale: the usual value of each statistic, and its usual deviation. The first half of the statistics
+            are means of features, the second half logarithms of their spreads.
     """
 
     middle: Floats
@@ -104,8 +105,8 @@ class OutlierDetector(ExecutionOutlierDetector):
     evenly over up to 32 features, and compares their means and their spreads with a running center and scale for
     each. In the long run it flags ``share`` of the calls, plus every new shape.
 
-    Its memory is constant, and a call takes some microseconds. It may miss a single NaN in a large input: it looks
-    at different elements in each call.
+    Its memory is constant, and a call takes some microseconds. It may miss a single NaN in a large input, but it
+    examines different elements in each call.
 
     >>> import numpy as np
     >>> from kcheck.monitor import OutlierDetector
@@ -118,7 +119,7 @@ class OutlierDetector(ExecutionOutlierDetector):
     (True, True)
 
     Args:
-        share: of the calls that are flagged, in (0, 1).
+        share: the share of the calls that are flagged, in (0, 1).
 
     Raises:
         ValueError: the share is not in (0, 1).
@@ -149,7 +150,7 @@ class OutlierDetector(ExecutionOutlierDetector):
         """Whether an input differs from earlier ones. Integers, bools and empty inputs are judged by shape only.
 
         Args:
-            data: a NumPy array, or what NumPy can view as one.
+            data: a NumPy array, or an object that NumPy can view as one.
         """
         array = data if isinstance(data, np.ndarray) else np.asarray(data)
         with self._lock:
@@ -173,7 +174,7 @@ class OutlierDetector(ExecutionOutlierDetector):
         return True
 
     def _scored(self, block: Floats) -> float:
-        """How unusual the looked-at elements are, at most TOP; the statistics then know them."""
+        """How unusual the examined elements are, at most TOP. Then updates the statistics with them."""
         rows, features = block.shape
         ones = _ONES[:rows]
         values = np.empty(2 * features)
@@ -204,11 +205,11 @@ class OutlierDetector(ExecutionOutlierDetector):
         return self._compared(state, values)
 
     def _compared(self, state: _State, away: Floats) -> float:
-        """The score of statistics that are so far from their usual values."""
+        """The score of statistics from their distances to the usual values. Updates ``state``."""
         middle, scale, rate = state.middle, state.scale, max(RATE, 1 / state.calls)
         if state.calls == 2:
             np.abs(away, scale)
-        if state.calls & 15 == 2:  # the scale of what is constant shrinks
+        if state.calls & 15 == 2:  # the scale of a constant statistic shrinks; keep it above 0
             np.maximum(scale, 1e-6 * np.abs(middle) + 1e-30, out=scale)
         away /= scale
         distance = np.abs(away)
@@ -255,7 +256,7 @@ def _block(array: Array, turn: int) -> Floats:
 
 
 def _thinned(array: Array) -> Array:
-    """A copy of some of an array whose elements are in no order that can be viewed as rows."""
+    """A copy of some elements of an array that cannot be viewed as rows."""
     kept = FEATURES
     slices = [slice(None, None, ceil_div(array.shape[0], ELEMENTS))]
     for size in array.shape[1:]:

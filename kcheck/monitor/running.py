@@ -27,20 +27,21 @@ log = logging.getLogger("kcheck.monitor")
 
 OnMismatch: TypeAlias = Callable[[Mismatch], object] | Literal["raise", "log", "save"]
 KEPT = 100
-"""The most mismatches that wait to be raised."""
+"""The maximum number of mismatches that wait to be raised."""
 LOGGED = 10
 """How many messages of a kind are logged in full; then the 100th, the 1,000th ..."""
 WATCHED = 4
-"""The most array arguments that the default detector looks at."""
+"""The maximum number of array arguments that the default detector examines."""
 FIXES = {
     "full": "the queue is full; lower sample_probability or add workers",
     "too large": "the queue is too small for it; raise max_queue_bytes",
     "traced": "a transformation traces it, so its arrays have no values; call it outside jit, grad and vmap",
 }
-"""By the reason why a call was dropped; other reasons are not logged."""
+"""The log message for each reason to drop a call; other reasons are not logged."""
 
 inside = threading.local()
-"""``inside.checking`` is the run in the threads that check: what a reference calls is not monitored."""
+"""In a checking thread, ``inside.checking`` is its run,
+so that functions that a reference calls are not monitored."""
 
 
 @dataclass(eq=False)
@@ -51,7 +52,7 @@ class MonitoredSite:
         name: module and qualified name.
         detector: None: the default; False: none.
         probability: None: the checker's.
-        looking: by position, the default detectors of the array arguments.
+        looking: the default detectors of the array arguments, by position.
     """
 
     name: str
@@ -84,7 +85,7 @@ class MonitoredSite:
         return self._any_unusual(views)
 
     def is_outlier_on_host(self, arrays: list[Any]) -> bool:
-        """The same, waiting for a device."""
+        """Whether the inputs of a call are unusual. Waits for a device if necessary."""
         from kcheck.monitor.arrays import as_host
 
         if self.detector:
@@ -101,13 +102,13 @@ class MonitoredSite:
 
 
 class MonitoredCall:
-    """A call that was chosen: copies of its arguments, later of its result.
+    """A call that was chosen: copies of its arguments, and later of its result.
 
     Attributes:
-        certain: False if a detector still has to look at its inputs.
+        certain: False if a detector must still examine its inputs.
         size: bytes reserved for it.
-        reference: of its site; a copy, if it is a torch module, whose parameters may change.
-        after: copies of its arguments after the call, of a function that returned None.
+        reference: the reference of its site; a copy, if it is a torch module, whose parameters may change.
+        after: copies of its arguments after the call, if the function returned None.
     """
 
     __slots__ = (
@@ -137,7 +138,7 @@ class MonitoredCall:
         self.frames: Frames = ()
 
     def __del__(self) -> None:
-        """The function raised: nothing is left to check."""
+        """The function raised an exception, so there is nothing to check."""
         run = getattr(self, "run", None)  # torch's compiler makes calls without calling __init__
         if run is not None and self.token is run.token:
             run.abandoned(self)
@@ -169,9 +170,9 @@ class Run:
     """One run of a checker.
 
     Args:
-        most, items, policy: of the queue (:class:`Waiting`).
-        probability: of checking a call whose inputs are not unusual.
-        workers: threads.
+        most, items, policy: as for the queue (:class:`Waiting`).
+        probability: the probability of checking a call whose inputs are not unusual.
+        workers: the number of checking threads.
     """
 
     def __init__(self, most: int, items: int, policy: Policy, probability: float, workers: int) -> None:
@@ -181,7 +182,7 @@ class Run:
         self.renew()
 
     def renew(self) -> None:
-        """Begin without calls, counts, threads and locks of another process."""
+        """Start over after a fork, without the calls, counts, threads and locks of the parent process."""
         self.token = object()
         self.lock = threading.RLock()
         most, items, policy = self.settings
@@ -196,10 +197,10 @@ class Run:
     # --- in the caller's thread ---
 
     def begin(self, site: MonitoredSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> MonitoredCall | None:
-        """Before a call: the copies of its arguments if it is chosen.
+        """Before a call: choose whether to check it, and copy its arguments if so.
 
         Raises:
-            MismatchError: an earlier call differed, and the policy of its function is ``raise``.
+            MismatchError: there was a mismatch in an earlier call, and the policy of its function is ``raise``.
         """
         if self.failed:
             self.raise_failed()
@@ -255,7 +256,7 @@ class Run:
         return call
 
     def _grow(self, call: MonitoredCall, size: int) -> str:
-        """Room for more copies of a call; the call is forgotten if there is none."""
+        """Reserve memory for more copies of a call; drop the call if there is none."""
         if why := self.waiting.reserve(size, item=False):
             self._forget(call)
             return why
@@ -267,7 +268,7 @@ class Run:
         self.waiting.release(call.size)
 
     def end(self, call: MonitoredCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """After a call: the copy of its result; then it waits to be checked."""
+        """After a call: copy its result and add the call to the queue."""
         site = call.site
         reason = "screening" if not call.certain else ""
         try:
@@ -305,10 +306,10 @@ class Run:
             self.add(call.site, "raised")
 
     def raise_failed(self) -> None:
-        """Raise the mismatches that wait for it.
+        """Raise the mismatches that have not been raised yet.
 
         Raises:
-            MismatchError: there are any.
+            MismatchError: there are some.
         """
         with self.lock:
             failed, self.failed = tuple(self.failed), []
@@ -325,7 +326,7 @@ class Run:
         return found
 
     def add(self, site: MonitoredSite, name: str) -> int:
-        """Count; the new count."""
+        """Increment a count, and return it."""
         counts = self.counts_of(site)
         with self.lock:
             now = int(getattr(counts, name)) + 1
@@ -349,7 +350,7 @@ class Run:
         self.tell(site, "copy", f"a call of {site.name} is not checked: its arrays cannot be copied", error)
 
     def tell(self, site: MonitoredSite, kind: str, message: str, error: BaseException | None = None) -> None:
-        """Log; of many messages of a kind, the first ones and then the 100th, the 1,000th ..."""
+        """Log a message. Of each kind, only the first ones and then the 100th, the 1,000th ... are logged."""
         with self.lock:
             count = self._told[site.name, kind] = self._told.get((site.name, kind), 0) + 1
         if count <= LOGGED or str(count).strip("0") == "1":
@@ -438,7 +439,7 @@ _NUMBERS = itertools.count(1)
 
 @contextlib.contextmanager
 def on_own_stream() -> Iterator[None]:
-    """No gradients, and a separate CUDA stream, if torch is there."""
+    """Without gradients and on a separate CUDA stream, if torch is imported."""
     torch = sys.modules.get("torch")
     with contextlib.ExitStack() as stack:
         if torch is not None:

@@ -1,4 +1,4 @@
-"""Monitored functions with a spec: judged within the noise floor of the call, and saved as ``.kcase`` files."""
+"""Judge calls of monitored functions that have a spec by the noise floor, and save them as ``.kcase`` files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kcheck.version import __version__
 
 
 class NotACase(UserError):
-    """A call that is not a case of the spec of its function."""
+    """A call is not a case of the spec of its function."""
 
 
 class SpecJudge:
@@ -109,7 +109,7 @@ class SpecJudge:
         return materialize(spec, case, inputs)
 
     def _dims(self, inputs: Mapping[str, Array], given: Mapping[str, Any]) -> dict[str, int]:
-        """The sizes of a call, from the shapes of its inputs and from arguments that are named as dims."""
+        """The sizes of a call, from the shapes of its inputs and from arguments with the names of dims."""
         known = {name: int(given[name]) for name in self.spec.dims if isinstance(given.get(name), int)}
         try:
             return sizes_of_call(self.spec, {name: array.shape for name, array in inputs.items()}, known)
@@ -120,7 +120,7 @@ class SpecJudge:
         """The verdict on a result.
 
         Args:
-            result: what the function returned; None: it wrote to arguments that are named as the outputs.
+            result: the result of the function; None: it wrote to arguments with the names of the outputs.
             after: the arguments by name, after the call.
         """
         spec = self.spec
@@ -169,7 +169,7 @@ def _number(value: Any) -> Any:
 
 
 def _seed(inputs: Mapping[str, Array]) -> int:
-    """A seed that the inputs determine, so that one mismatch is saved once."""
+    """A seed derived from the inputs, so that the same mismatch is saved only once."""
     digest = blake2b(digest_size=8)
     for name, array in inputs.items():
         digest.update(f"{name} {array.dtype} {array.shape}".encode())

@@ -1,4 +1,4 @@
-"""What a checker has counted, as values and as text for Prometheus."""
+"""The counts of a checker, as values and as text for Prometheus."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class FunctionStats:
 
     Attributes:
         calls: while the checker ran.
-        sampled, outliers: chosen by chance; by the detector, and not by chance.
+        sampled, outliers: chosen by chance, and chosen only by the detector.
         checked: compared with the reference; ``mismatches`` of these differ.
         reference_errors, copy_errors, callback_errors: exceptions of the reference, of copying, of
             ``on_mismatch``.
         raised: chosen calls whose function raised an exception.
         dropped: by reason: ``full``, ``too large``, ``stopped``; ``traced``: a transformation of JAX or torch.func
             ran the function, so the arrays have no values; and ``screening``: calls with inputs on a device that
-            were not chosen by chance, and for which there was no room until a detector could look at them.
+            were not chosen by chance, and for which there was no room until a detector could examine them.
     """
 
     calls: int = 0
@@ -63,7 +63,7 @@ class Stats(FunctionStats):
 
     Attributes:
         pending: calls that wait or are being checked.
-        queue_bytes, peak_queue_bytes: memory of the copies, now and at most.
+        queue_bytes, peak_queue_bytes: the memory of the copies now, and its maximum.
     """
 
     pending: int = 0
@@ -92,7 +92,7 @@ class Stats(FunctionStats):
             yield f"{PREFIX}_{name} {value}"
 
     def gauges(self) -> Iterator[tuple[str, str, int]]:
-        """(name, description, value) of what goes up and down."""
+        """(name, description, value) of the values that can decrease."""
         yield "pending", "Calls that wait to be checked.", self.pending
         yield "queue_bytes", "Bytes of the copies of these calls.", self.queue_bytes
 

@@ -1,4 +1,4 @@
-"""Calls that wait to be checked, within a limit on their memory."""
+"""The queue of calls that wait to be checked, with a limit on their memory."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Item = TypeVar("Item", bound=Sized)
 
 
 class Waiting(Generic[Item]):
-    """A queue that counts bytes: of calls that are being copied, waiting or being checked.
+    """A queue with a limit on the bytes of the calls that are being copied, waiting, or being checked.
 
     Args:
-        most: bytes.
-        items: the most calls that wait; 0: no limit but the bytes.
-        policy: what happens to a call for which there is no room.
-        dropped: called with each item that made room for a newer one.
+        most: the maximum number of bytes.
+        items: the maximum number of waiting calls; 0: no limit except the bytes.
+        policy: what to do with a call for which there is no room.
+        dropped: called with each item that is dropped to make room for a newer one.
 
     Attributes:
-        held: bytes now.
-        peak: the most bytes at any time.
+        held: the current number of bytes.
+        peak: the largest number of bytes so far.
         working: items that are being checked.
     """
 
@@ -47,10 +47,10 @@ class Waiting(Generic[Item]):
         return len(self._queue)
 
     def reserve(self, size: int, *, item: bool) -> str:
-        """Make room for bytes that will be held, as the policy says.
+        """Reserve bytes, and make room for them according to the policy.
 
         Args:
-            item: whether they are for a new item, rather than more bytes for one.
+            item: whether the bytes are for a new item, not for one that already has some.
 
         Returns:
             Empty, or why there is no room: ``full``, ``too large`` or ``stopped``.
@@ -97,7 +97,7 @@ class Waiting(Generic[Item]):
             return True
 
     def take(self) -> Item | None:
-        """The next item, when there is one; None if the queue is closed and empty."""
+        """Wait for the next item; None if the queue is closed and empty."""
         with self._changed:
             while not self._queue or self._pauses:
                 if not self._queue and not self.open:
@@ -107,19 +107,19 @@ class Waiting(Generic[Item]):
             return self._queue.popleft()
 
     def done(self, item: Item) -> None:
-        """An item that was taken is checked."""
+        """Record that an item that was taken has been checked."""
         with self._changed:
             self.working -= 1
             self.held -= item.size
             self._changed.notify_all()
 
     def idle(self, timeout: float | None) -> bool:
-        """Wait until nothing waits and nothing is being checked; False if that took too long."""
+        """Wait until no item waits or is being checked; False if the timeout is reached first."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue and not self.working, timeout)
 
     def pause(self, timeout: float, *, own: bool) -> None:
-        """Hand out no items until ``resume``, and wait a while for the ones being checked.
+        """Stop returning items until ``resume``, and wait for running checks.
 
         Args:
             timeout: seconds.

@@ -1,4 +1,5 @@
-"""gpuemu's Python client over kcheck: ``from kcheck.compat import gpuemu`` instead of ``import gpuemu``.
+"""gpuemu's Python client, implemented with kcheck: write ``from kcheck.compat import gpuemu`` for
+``import gpuemu``.
 
 There is no daemon: a client answers in this process. Ops are the specs of the project, or functions that
 :func:`register` names. Values, seeds and tolerances are kcheck's: the same seed gives different bits than in

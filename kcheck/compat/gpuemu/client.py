@@ -33,7 +33,7 @@ STRATEGIES = {"binary-search-dims": "dims", "binary-search-values": "values"}
 
 
 class Pong(dict[str, Any]):
-    """The answer to a ping: a dict that equals ``"pong"``, since gpuemu's pages have both."""
+    """The answer to a ping: a dict that is equal to ``"pong"``, because gpuemu's documentation uses both."""
 
     def __eq__(self, other: object) -> bool:
         return other == "pong" if isinstance(other, str) else super().__eq__(other)
@@ -77,7 +77,7 @@ class Client:
         """Do nothing: there is no connection."""
 
     def ping(self) -> Pong:
-        """The version of kcheck, the protocol's, and the age of this client in seconds."""
+        """The version of kcheck and of the protocol, and the age of this client in seconds."""
         age = int(time.monotonic() - self._begun)
         return Pong(version=__version__, protocol_version=PROTOCOL_VERSION, uptime_secs=age)
 
@@ -168,7 +168,8 @@ class Client:
         dtypes: Sequence[str] | None = None,
         layouts: Sequence[str] | None = None,
     ) -> FuzzResults:
-        """Run an op that kcheck can run: the kernel or function of a spec, or what ``register(run=...)`` names.
+        """Run an op that kcheck can run: the kernel or function of a spec, or the function of
+        ``register(run=...)``.
 
         Args:
             seed: the master seed; default: a random one.
@@ -211,14 +212,14 @@ class Client:
         op_fn: Callable[[dict[str, Array]], object] | None = None,
         value_distribution: str | None = None,
     ) -> FuzzResults:
-        """Run a function on the cases of an op, and compare what it returns with the reference.
+        """Run a function on the cases of an op, and compare its results with the reference.
 
         Args:
             run_op: called with a dict of NumPy arrays; returns an array of any framework. ``op_fn`` is another
                 name for it.
             seed: the master seed; default: a random one.
             op_schema: the shapes of an op without a spec, as gpuemu describes them.
-            value_distribution: of all inputs, such as ``adversarial``, for an op without a spec.
+            value_distribution: the distribution of all inputs, such as ``adversarial``, for an op without a spec.
 
         Raises:
             ClientError: the op is not known, or no function was passed.
@@ -253,7 +254,7 @@ class Client:
         before = {name: array.copy() for name, array in case.inputs.items()}
         try:
             output = run(dict(case.inputs))
-        except Exception as error:  # the op is the user's; whatever it raises is its failure
+        except Exception as error:  # user code: any exception is a failure of the op
             return self._kept(raised(error, op_name, case.seed, before, layout), begun, model, run, before)
         verdict = case.judge(as_declared(output, model, before), flushes_subnormals=may_flush(output))
         return self._kept(result_of(verdict, op_name, case.seed, case.inputs, layout), begun, model, run, before)
@@ -262,7 +263,7 @@ class Client:
         """One case for the caller to run: ``seed``, ``inputs``, ``shape``, ``dtype`` and ``layout``.
 
         Args:
-            seed: of the case; the same seed gives the same case.
+            seed: the seed of the case; the same seed gives the same case.
         """
         model = spec_of(find(op_name))
         case = api.case_of(api.Spec._of(model, None), random_seed() if seed is None else seed)
@@ -298,8 +299,8 @@ class Client:
         """Compare the output of a case with the reference.
 
         Args:
-            seed: that :meth:`get_test_case` or :meth:`get_test_batch` gave with the inputs. The result of another
-                seed is that of :meth:`validate_op`.
+            seed: the one that :meth:`get_test_case` or :meth:`get_test_batch` returned with the inputs. With any
+                other seed, this is the same as :meth:`validate_op`.
             kwargs: as for :meth:`validate_op`.
         """
         waiting = HISTORY.waiting.pop((op_name, seed), None)

@@ -1,4 +1,4 @@
-"""gpuemu's fuzzer: a sequence of cases of a seed, and an op run on them."""
+"""gpuemu's fuzzer: a sequence of cases generated from a seed, and a method that runs an op on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeededFuzzer:
     True
 
     Args:
-        seed: of the sequence; or the configuration, with its seed.
+        seed: the seed of the sequence; or the configuration, which has a seed.
     """
 
     def __init__(self, seed: int | FuzzConfig, config: FuzzConfig | None = None) -> None:
@@ -63,7 +63,7 @@ class SeededFuzzer:
     next = next_test_case
 
     def iterator(self, max_iterations: int = 1000) -> Iterator[TestCase]:
-        """At most that many cases."""
+        """At most ``max_iterations`` cases."""
         return (self.next_test_case() for _ in range(max_iterations))
 
     def run(self, op_fn: Callable[..., object], reference: Callable[..., object] | None = None) -> FuzzResults:
@@ -86,7 +86,7 @@ class SeededFuzzer:
         try:
             first = as_numpy(_called(op, case.inputs), "the output")
             second = as_numpy(_called(op, case.inputs), "the output")
-        except Exception as error:  # the op is the user's; whatever it raises is its failure
+        except Exception as error:  # user code: any exception is a failure of the op
             return raised(error, name, case.seed, before, case.layout)
         if reference is not None:
             told = by_keyword(reference, tuple(before), _called)

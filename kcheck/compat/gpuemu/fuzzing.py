@@ -1,4 +1,4 @@
-"""gpuemu's generators, over kcheck's: sizes at boundaries, dtypes, layouts, tensors."""
+"""gpuemu's generators, implemented with kcheck's: sizes at boundaries, dtypes, layouts, tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcheck.model import DTYPES, LAYOUTS
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
 MOST_ELEMENTS = 2**20
-"""Of a shape that is drawn from ranges: four axes of 1,024 elements would be terabytes."""
+"""The maximum number of elements of a shape that is drawn from ranges: four axes of 1,024 would take terabytes."""
 _ALWAYS = 2**62
 
 
@@ -33,8 +33,8 @@ def fuzz_shapes(
 
     Args:
         min_dims, max_dims: the number of axes.
-        min_size, max_size: of an axis; boundaries, primes and powers of two are frequent. A shape has at most
-            2**20 elements.
+        min_size, max_size: the limits of each axis; boundaries, primes and powers of two are frequent. A shape has
+            at most 2**20 elements.
         dimensions: sizes by name; the order is that of the axes.
     """
     if dimensions:
@@ -157,11 +157,11 @@ def _views(shape: Shape, layout: str) -> Iterator[tuple[Shape, Shape]]:
 def generate_random_tensor(
     seed: int, shape: Shape, dtype: str = "float32", domain: tuple[float, float] | str = (-1.0, 1.0)
 ) -> Array:
-    """An array of a seed: the same seed, shape, dtype and domain give the same bits.
+    """An array generated from a seed: the same seed, shape, dtype and domain give the same bits.
 
     Args:
-        domain: the range of the values, the end excluded for integers; or a name, for another array of the same
-            seed, with normally distributed values.
+        domain: the range of the values, without its end for integers; or a name, for normally distributed values:
+            each name gives a different array for the same seed.
     """
     if isinstance(domain, str):
         seed, domain = SeededRng(seed).derive(domain).seed, (-1.0, 1.0)
@@ -178,7 +178,7 @@ def generate_random_tensor(
 
 @dataclass
 class FuzzConfig:
-    """What a :class:`SeededFuzzer` draws.
+    """The sizes, dtypes and so on from which a :class:`SeededFuzzer` draws.
 
     Attributes:
         batch_sizes, seq_lengths, hidden_dims: sizes of three axes, instead of the ranges.
@@ -210,7 +210,7 @@ class FuzzConfig:
 class TestCase:
     """One case: ``inputs`` has one array, ``input``, in the layout of the case."""
 
-    __test__ = False  # for pytest, which takes the name for that of a test
+    __test__ = False  # not a test class, despite its name; for pytest
 
     seed: int
     shape: Shape

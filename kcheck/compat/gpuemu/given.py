@@ -29,9 +29,10 @@ class GivenCall:
     Attributes:
         inputs: arrays of any framework; numbers are params.
         dtype: the precision of the op; default: that of the widest input, if the output is wider.
-        atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
+        atol, rtol: a fixed tolerance, instead of the spec's or of the error that rounding can cause.
         kwargs: passed to a registered reference.
-        flushes: subnormal numbers may have become 0; None: if the output is an array of JAX or TensorFlow.
+        flushes: whether subnormal numbers may have become 0; None: only if the output is an array of JAX or
+            TensorFlow.
     """
 
     op_name: str
@@ -61,7 +62,7 @@ class GivenCall:
         if derive is not None and verdict.passed:
             try:
                 gradients = derive(case.cotangents)
-            except Exception as error:  # the op is the user's; whatever its backward pass raises is its failure
+            except Exception as error:  # user code: any exception is a failure of the op
                 return raised(error, self.op_name, seed, arrays, "contiguous", "the backward pass")
             verdict = case.judge(output, gradients, flushes_subnormals=flushes)
         return result_of(verdict, self.op_name, seed, arrays, "contiguous")
@@ -81,8 +82,8 @@ class GivenCall:
         return case_of_output(self.op_name, {**arrays, **numbers}, told, reference, **keys)
 
     def _output(self, arrays: Mapping[str, Array]) -> Array:
-        """A floating-point output in the precision of its op, which is that of its widest input unless ``dtype``
-        says another; other outputs as they are."""
+        """A floating-point output in the precision of its op, which is ``dtype``,
+        or by default that of its widest input; other outputs unchanged."""
         output = as_numpy(self.output, "the output")
         if self.dtype is not None and self.dtype not in DTYPES:
             fix = did_you_mean(self.dtype, DTYPES) or "use float32"

@@ -16,12 +16,12 @@ MOST = 10_000
 
 @dataclass(frozen=True, eq=False)
 class GpuemuRecord:
-    """A result and what it takes to run its case again.
+    """A result, and what is needed to run its case again.
 
     Attributes:
-        spec: None for a call that was validated, whose inputs the caller made.
-        run: the op; None if the spec runs it itself.
-        inputs: copies; empty if it passed.
+        spec: None for a call with inputs of the caller, which cannot be run again.
+        run: the op; None if the spec names a kernel or function.
+        inputs: copies of the inputs; empty if it passed.
     """
 
     result: ValidationResult
@@ -32,21 +32,21 @@ class GpuemuRecord:
 
 @dataclass(frozen=True, eq=False)
 class WaitingRecord:
-    """A case that was handed out and whose output is not known yet."""
+    """A case that was returned to the caller, and whose output has not been submitted yet."""
 
     case: api.Case
     spec: OpSpec
 
 
 class History:
-    """The newest results by seed, and the cases that were handed out."""
+    """The newest results by seed, and the cases whose outputs have not been submitted yet."""
 
     def __init__(self) -> None:
         self.records: OrderedDict[int, GpuemuRecord] = OrderedDict()
         self.waiting: OrderedDict[tuple[str, int], WaitingRecord] = OrderedDict()
 
     def add(self, record: GpuemuRecord) -> ValidationResult:
-        """Remember a result; the oldest is forgotten beyond MOST."""
+        """Store a result. If there are more than MOST, the oldest is deleted."""
         self.records.pop(record.result.seed, None)
         self.records[record.result.seed] = record
         if len(self.records) > MOST:

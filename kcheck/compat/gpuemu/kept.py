@@ -1,4 +1,4 @@
-"""Numbers of a client: baselines in files, and what the assembler says about a PTX text."""
+"""Baselines that a client writes to files, and the measurements of the assembler for a PTX text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def write_baseline(tag: str) -> Path:
-    """Write the largest errors and the counts of every op; raises ClientError as ``Client.set_baseline``."""
+    """Write the largest errors and the counts of every op, as ``Client.set_baseline`` describes."""
     if not _TAG.fullmatch(tag):
         raise ClientError(f"{tag!r} is not a valid tag; use letters, digits, '.', '_' and '-'")
     ops: dict[str, dict[str, Any]] = {}
@@ -36,7 +36,7 @@ def write_baseline(tag: str) -> Path:
 
 
 def lint_text(text: str, entry: str) -> list[dict[str, Any]]:
-    """Each kernel of a PTX text with its measures, as gpuemu's linter gives them."""
+    """The measurements of each kernel in a PTX text, in the form of gpuemu's linter."""
     linted = lint_ptx(text, "kernel.ptx", entry, (), None)
     found = []
     for metric in linted.metrics:

@@ -31,7 +31,7 @@ VALUES = ["normal", "uniform", "adversarial"]
 
 
 class ClientError(UserError):
-    """An op that is not known, or a request that cannot be carried out."""
+    """An op is not known, or a request cannot be carried out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def register(
         spec: a spec, the path of one, or a function under ``@kcheck.op``.
         reference: instead of a spec: a NumPy function of the inputs by name, or of one dict (``inputs``).
         inputs: the names of the inputs; default: the parameters of the reference.
-        run: the op itself, called as a reference is; ``fuzz_op`` needs it for an op without a kernel.
+        run: the op itself, called in the same way as a reference; ``fuzz_op`` needs it for an op without a kernel.
         keys: other keys of a spec, such as ``tolerance`` and ``invariants``.
 
     Raises:
@@ -122,7 +122,7 @@ def called(function: Function, inputs: Mapping[str, object], **more: Any) -> obj
 
 
 def takes_dict(function: Function) -> bool:
-    """Whether the only argument that a function needs is one called ``inputs``, as in gpuemu's references."""
+    """Whether the only required parameter of a function is ``inputs``, as in gpuemu's references."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -167,8 +167,8 @@ def spec_of(
     Args:
         schema: gpuemu's schema of shapes: ``{"dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}],
             "output": {"name", "dims"}}``.
-        dtypes, layouts, sizes: restrict what is drawn; None: everything.
-        values: a distribution of all inputs.
+        dtypes, layouts, sizes: those to draw from; None: all.
+        values: the distribution of all inputs.
 
     Raises:
         ClientError: a spec has none of the dtypes, layouts or sizes; a reference needs names or shapes.
@@ -205,7 +205,7 @@ _PROBES = ({"batch": 2, "seq": 3, "hidden": 5}, {"batch": 3, "seq": 7, "hidden":
 
 
 def _output_shape(name: str, reference: Function, inputs: Sequence[str]) -> list[str | int]:
-    """The shape of the output, from what the reference returns for small inputs of distinct prime sizes."""
+    """The shape of the output, found by calling the reference with small inputs of distinct prime sizes."""
     found: list[list[str | int]] = []
     for probe in _PROBES:
         arrays = {each: np.full(tuple(probe.values()), 0.5) for each in inputs}

@@ -1,4 +1,4 @@
-"""What gpuemu's client returns, with its fields."""
+"""The result types of gpuemu's client, with its field names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class FailureText(str):
-    """What is wrong, as text; ``failure["message"]`` is the text, and other keys have its parts."""
+    """The description of a failure. ``failure["message"]`` is the text, and other keys give its parts."""
 
     details: Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class FailureText(str):
 
 @dataclass
 class ReproductionInfo:
-    """What a case was: its seed, and the shape, strides in bytes, dtype and layout of its first input.
+    """How to reproduce a case: its seed, and the shape, strides in bytes, dtype and layout of its first input.
 
     ``input_snapshot`` has the inputs by name.
     """
@@ -136,7 +136,7 @@ def raised(
 
 
 def reproduction(seed: int, inputs: Mapping[str, Array], layout: str) -> ReproductionInfo:
-    """What reproduces a case."""
+    """The :class:`ReproductionInfo` of a case."""
     first = next(iter(inputs.values()), None)
     shape, strides, dtype = ((), (), "") if first is None else (first.shape, first.strides, first.dtype.name)
     return ReproductionInfo(seed, shape, strides, dtype, layout, None, dict(inputs))

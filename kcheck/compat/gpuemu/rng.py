@@ -14,10 +14,10 @@ from kcheck.rng import derive
 
 
 class SeededRng(api.SeededRng):
-    """As :class:`kcheck.SeededRng`; ``randn`` also takes the extents one by one."""
+    """As :class:`kcheck.SeededRng`; ``randn`` also accepts the shape as separate arguments."""
 
     def derive(self, domain: str) -> SeededRng:
-        """An independent stream below this one."""
+        """An independent stream derived from this one."""
         return SeededRng(derive(self.seed, domain))
 
     def randn(self, *shape: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
@@ -27,7 +27,7 @@ class SeededRng(api.SeededRng):
 
 
 def derive_seed(seed: int, domain: str) -> int:
-    """A seed for a part of what has a seed, in [0, 2**64)."""
+    """A seed in [0, 2**64) that is derived from another seed, for a part of its work."""
     return derive(seed, domain)
 
 
@@ -37,4 +37,4 @@ def random_seed() -> int:
 
 
 generate_seed = random_seed
-"""gpuemu's other name for it."""
+"""gpuemu's other name for :func:`random_seed`."""

@@ -18,7 +18,7 @@ from kcheck.oracle.tolerance import FIXED_DEFAULTS
 from kcheck.rng import derive
 
 FRAMEWORKS = {"numpy": 1.0, "pytorch": 1.0, "jax": 1.5, "tensorflow": 1.5}
-"""How much more an implementation may differ, by framework: XLA fuses and reorders."""
+"""The factor on the tolerance by framework: XLA fuses and reorders operations."""
 OPERATIONS = {"matmul": 1.5, "softmax": 1.5, "conv2d": 2.0, "batchnorm": 2.0, "layernorm": 2.0, "attention": 2.5}
 
 
@@ -50,7 +50,7 @@ class ToleranceConfig:
 
     @classmethod
     def strict(cls, dtype: str = "float32") -> ToleranceConfig:
-        """1e-7 for float32; for other dtypes as much larger or smaller as their rounding error."""
+        """1e-7 for float32; for other dtypes, in proportion to their rounding error."""
         return cls(1e-7, 1e-7).scale(_rounding(dtype) / _rounding("float32"))
 
     @classmethod
@@ -64,12 +64,12 @@ class ToleranceConfig:
         return ToleranceConfig(self.atol * factor, self.rtol * factor)
 
     def to_dict(self) -> dict[str, float]:
-        """As ``{"atol": ..., "rtol": ...}``: what a spec has in ``tolerance: {float32: ...}``."""
+        """``{"atol": ..., "rtol": ...}``, as in a spec: ``tolerance: {float32: ...}``."""
         return {"atol": self.atol, "rtol": self.rtol}
 
 
 def _rounding(dtype: str) -> float:
-    ToleranceConfig.for_dtype(dtype)  # refuses a dtype that has none
+    ToleranceConfig.for_dtype(dtype)  # refuses a dtype without a tolerance
     return float(2.0 ** -DTYPES[dtype].precision)
 
 
@@ -146,7 +146,7 @@ def calibrate_tolerance(
     percentile: float = 99.0,
     safety_margin: float = 2.0,
 ) -> ToleranceConfig:
-    """A tolerance from how far two functions differ on normally distributed inputs.
+    """A tolerance computed from the differences of two functions on normally distributed inputs.
 
     >>> import numpy as np
     >>> from kcheck.compat import gpuemu
@@ -155,7 +155,7 @@ def calibrate_tolerance(
 
     Args:
         shapes: one for each parameter of the functions; several for functions of one parameter are used in turn.
-        percentile: of the largest errors of the samples.
+        percentile: the percentile of the largest errors of the samples.
         safety_margin: the tolerance is this many times that percentile.
 
     Raises:

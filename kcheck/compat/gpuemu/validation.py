@@ -26,10 +26,11 @@ class ValidationError(AssertionError):
 
 
 class Context(dict[str, Any]):
-    """What a block gives: ``ctx["output"] = y`` or ``ctx.set_output(y)``; afterwards ``ctx.result``."""
+    """The object of a ``with`` block: set ``ctx["output"] = y`` or
+    ``ctx.set_output(y)``; then read ``ctx.result``."""
 
     def set_output(self, output: object) -> None:
-        """The output of the op."""
+        """Set the output of the op."""
         self["output"] = output
 
     @property
@@ -64,8 +65,8 @@ def validate_op(
     True
 
     Args:
-        client: a client and then the name of the op, or the name alone.
-        raise_on_failure: raise; otherwise ``ctx.result`` alone says whether it passed.
+        client: a client, followed by the name of the op, or only the name.
+        raise_on_failure: raise ValidationError; otherwise only ``ctx.result`` shows whether it passed.
         kwargs: as for :meth:`Client.validate_op`, such as ``atol`` and ``rtol``.
 
     Raises:
@@ -114,7 +115,8 @@ def validated_block(
 
 
 class Calls:
-    """What :func:`validate` gives: call it instead of the model. Then ``results`` has one result per call."""
+    """The object of a :func:`validate` block: call it instead of the model.
+    ``results`` has one result per call."""
 
     def __init__(self, model: Callable[..., object]) -> None:
         self._model = model
@@ -122,7 +124,7 @@ class Calls:
         self.results: list[ValidationResult] = []
 
     def __call__(self, *inputs: object) -> object:
-        """Call the model and remember the call."""
+        """Call the model and record the call."""
         before = _copied(inputs)
         output = self._model(*inputs)
         self.calls.append((before, output))
@@ -144,16 +146,16 @@ def validate(
 ) -> Iterator[Calls]:
     """Validate every call of a model in the block.
 
-    A ``torch.nn.Module`` is called as usual: a hook sees its calls in the block. For any other function, call what
-    the block gives: ``with validate(client, f, reference=g) as f: y = f(x)``.
+    A ``torch.nn.Module`` is called as usual: a hook records its calls in the block. For any other function, call
+    the object of the block: ``with validate(client, f, reference=g) as f: y = f(x)``.
 
     Args:
-        reference: a NumPy function of the same positional arguments, which gets float64; ``cpu``: for a module, a
-            float64 copy of it on the CPU, and for a function the reference of the op of its name.
+        reference: a NumPy function with the same positional arguments, which gets float64; ``cpu``: for a module,
+            a float64 copy of it on the CPU; for a function, the reference of the op with its name.
         dtype, reference_dtype: not used: each output is judged in its own dtype, and the reference is float64.
 
     Raises:
-        ValidationError: a call gave a wrong output.
+        ValidationError: the output of a call was wrong.
         ClientError: there is no reference.
     """
     calls = Calls(model)
@@ -192,7 +194,7 @@ def _reference(
         op = find(name)
         function = reference_of(op, op.inputs, {})
         return lambda *inputs: function(**dict(zip(op.inputs, inputs, strict=True)))
-    import torch  # type: ignore[import-not-found,unused-ignore]  # the model is a module, so torch is there
+    import torch  # type: ignore[import-not-found,unused-ignore]  # already imported: the model is a module
 
     module: Any = copy.deepcopy(model)
     whole = module.double().cpu()

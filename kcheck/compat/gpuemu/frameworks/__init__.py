@@ -15,7 +15,7 @@ __all__ = ["ValidationError", "validate_arrays"]
 
 
 class Tape:
-    """TensorFlow's tape while it records: the block may enter it again, or not."""
+    """TensorFlow's tape while it records. The block may enter it, but does not have to."""
 
     def __init__(self, tape: Any) -> None:
         self.tape = tape
@@ -24,7 +24,7 @@ class Tape:
         return self.tape
 
     def __exit__(self, *error: object) -> None:
-        """The tape records until the block of the validation ends."""
+        """Do nothing: the tape records until the block of the validation ends."""
 
 
 @contextmanager
@@ -43,15 +43,15 @@ def validate_arrays(
     Args:
         inputs: arrays of a framework by name; they are copied when the block begins.
         check_backward: also compare the derivatives of ``sum(output * c)``, with random c, with those of the
-            reference (docs/frameworks.md): by the torch tensors that require a gradient, or by TensorFlow's
-            floating-point tensors and variables. ``ctx["tape"]`` is TensorFlow's tape.
+            reference (docs/frameworks.md): with respect to the torch tensors that require a gradient, or to
+            TensorFlow's floating-point tensors and variables. ``ctx["tape"]`` is TensorFlow's tape.
         check_gradient: another name for it.
         atol, rtol: a fixed tolerance of the output.
         kwargs: passed to a registered reference.
 
     Raises:
         ValidationError: the output or a derivative is wrong.
-        ClientError: the op is not known, the block set no output, or there is nothing to differentiate by.
+        ClientError: the op is not known, the block set no output, or no input can be differentiated.
     """
     if not (check_backward or check_gradient):
         with validated_block(client, op_name, inputs, None, atol=atol, rtol=rtol, **kwargs) as context:
