@@ -8,9 +8,9 @@ BLOCK = 64  # threads per block, a power of two; the launch must use the same
 
 @cuda.jit(device=True)
 def wins(a, i, b, j):
-    """Whether to report element i, of value a, of the two: NaN before numbers, then the larger, then the first.
+    """Whether element i, of value a, wins: NaN before numbers, then the larger value, then the smaller index.
 
-    A total order, so that it does not matter which pairs a reduction compares.
+    A total order, so the result does not depend on which pairs are compared.
     """
     if a != a:
         return b == b or i < j
@@ -19,7 +19,7 @@ def wins(a, i, b, j):
 
 @cuda.jit
 def argmax(x, index):
-    """index[r] = the first place of the largest element of x[r, :], as np.argmax; grid [M], block [BLOCK].
+    """index[r] = the first index of the largest element of x[r, :], as np.argmax; grid [M], block [BLOCK].
 
     x: [M, N] of T, N at least 1, T float16 or float32 and any strides; index: [M] of int64. The first NaN counts
     as the largest element.

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 TILE = 32  # queries per block (one thread each), and keys per tile; the launch must use the same
-MAX_D = 64  # the largest head size: what the tiles and each thread's rows have room for
+MAX_D = 64  # the largest head size: the tiles and each thread's rows have room for it
 
 
 @cuda.jit
@@ -38,7 +38,7 @@ def attention(q, k, v, scale, out):
     total = np.float32(0.0)
 
     for start in range(0, N, TILE):
-        keys = min(TILE, N - start)  # fewer in the last tile where N is ragged
+        keys = min(TILE, N - start)  # fewer in the last tile if N is ragged
         for i in range(t, keys * D, TILE):
             k_tile[i // D, i % D] = k[batch, start + i // D, i % D]
             v_tile[i // D, i % D] = v[batch, start + i // D, i % D]
@@ -53,7 +53,7 @@ def attention(q, k, v, scale, out):
                 score[j] = dot
                 tile_max = max(tile_max, dot)
 
-            # What has been summed so far was relative to the old maximum.
+            # The sums so far are relative to the old maximum.
             rescale = math.exp(running_max - tile_max)
             running_max = tile_max
             total *= rescale

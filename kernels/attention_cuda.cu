@@ -20,7 +20,7 @@ __device__ float warp_sum(float value) {
 // Block [32, kWarps], grid [ceil(n / kWarps), batches].
 template <class T, int D>
 __global__ void attention(const T* q, const T* k, const T* v, float scale, T* out, int n) {
-  __shared__ float key[kKeys][D + 1];  // one more, so that lanes which read a column use different banks
+  __shared__ float key[kKeys][D + 1];  // padded by one, so that lanes that read a column use different banks
   __shared__ float value[kKeys][D];
   __shared__ float query[kWarps][D];
   const int lane = threadIdx.x;
@@ -45,7 +45,7 @@ __global__ void attention(const T* q, const T* k, const T* v, float scale, T* ou
         for (int d = 0; d < D; ++d) score += query[threadIdx.y][d] * key[lane][d];
       }
       const float above = fmaxf(highest, warp_max(score));
-      const float rescale = expf(highest - above);  // what has been summed so far was relative to the old maximum
+      const float rescale = expf(highest - above);  // the sums so far are relative to the old maximum
       const float weight = expf(score - above);
       highest = above;
       total = total * rescale + warp_sum(weight);

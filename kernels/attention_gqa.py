@@ -13,7 +13,7 @@ BLOCK = 64  # threads per block, a power of two, and keys per tile; the launch m
 
 @cuda.jit
 def attention_gqa(q, k, v, scale, out):
-    """out[b, h] = softmax(scale * q[b, h] @ k[b, :, g].T) @ v[b, :, g], with g = h // (H / G): neighbors share.
+    """out[b, h] = softmax(scale * q[b, h] @ k[b, :, g].T) @ v[b, :, g], with g = h // (H / G).
 
     Launch with grid [H, B] and block [BLOCK]. q, out: [B, H, D]; k, v: [B, N, G, D], of T, with G dividing H, D
     <= BLOCK, T bfloat16 or float32 and any strides; scale: float32. Accumulates in float32.
@@ -29,9 +29,9 @@ def attention_gqa(q, k, v, scale, out):
 
     running_max = np.float32(-np.inf)
     total = np.float32(0.0)
-    acc = np.float32(0.0)  # of column t of the values
+    acc = np.float32(0.0)  # column t of the result
     for start in range(0, N, BLOCK):
-        # A thread has a key: its score, or -inf past the end.
+        # Each thread has one key: its score, or -inf past the end.
         score = np.float32(-np.inf)
         if start + t < N:
             score = np.float32(0.0)
@@ -50,7 +50,7 @@ def attention_gqa(q, k, v, scale, out):
         weights[t] = math.exp(score - tile_max)
         cuda.syncthreads()
 
-        # A thread has a column of the values, and reads every weight.
+        # Each thread has one column of the values, and reads every weight.
         rescale = math.exp(running_max - tile_max)
         running_max = tile_max
         total *= rescale
@@ -59,7 +59,7 @@ def attention_gqa(q, k, v, scale, out):
             total += weights[j]
             if t < D:
                 acc += weights[j] * np.float32(v[batch, start + j, group, t])
-        # No barrier: the next weights are written after those of the next maximum, when these have been read.
+        # No barrier: the barriers of the next maximum come before the next weights are written.
 
     if t < D:
         out[batch, head, t] = acc / total

@@ -9,7 +9,7 @@ def avg_pool(x, K, S, P, count_include_pad, y):
     """y[i, j, c] = the mean of a K x K window of x[:, :, c] at (i * S - P, j * S - P).
 
     Launch with grid [OW, OH] and a block of one axis. x: [H, W, C] of T, any strides; y: [OH, OW, C] of T, with T
-    float32 or float16. Around x lie P rows and columns of zeros, P <= K / 2, which count as elements where
+    float32 or float16. x is surrounded by P rows and columns of zeros, P <= K / 2, which count as elements where
     count_include_pad, int32, is not 0. A window that reaches beyond those is cut short, as where OH and OW are
     rounded up; it begins inside. Accumulates in float32.
     """
@@ -25,7 +25,7 @@ def avg_pool(x, K, S, P, count_include_pad, y):
         count = (min(top + K, x.shape[0] + P) - top) * (min(left + K, x.shape[1] + P) - left)
     else:
         count = (last_row - first_row) * (last_column - first_column)
-    # Neighboring threads read neighboring channels, which lie side by side.
+    # Neighboring threads read neighboring channels, which are adjacent in memory.
     for c in range(cuda.threadIdx.x, x.shape[2], cuda.blockDim.x):
         total = np.float32(0.0)
         for row in range(first_row, last_row):

@@ -18,7 +18,7 @@ def batchnorm(x, mean, variance, weight, bias, eps, y):
     B = x.shape[0]
     L = x.shape[2]
 
-    # Scale and shift would fold into one multiply-add; with the mean taken off first nothing cancels.
+    # Scale and shift would fold into one multiply-add, but subtracting the mean first avoids cancellation.
     scale = weight[channel] / math.sqrt(variance[channel] + eps)
     start = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     for i in range(start, B * L, cuda.blockDim.x * cuda.gridDim.x):

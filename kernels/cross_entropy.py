@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
-NOTHING = np.float32(-np.inf)  # the maximum of no element
+NOTHING = np.float32(-np.inf)  # the maximum of an empty set
 
 
 @cuda.jit
@@ -22,7 +22,7 @@ def cross_entropy(logits, labels, ignore, loss):
     t = cuda.threadIdx.x
     V = logits.shape[1]
     label = labels[row]
-    if label == ignore:  # the whole block leaves, so no thread waits at a barrier
+    if label == ignore:  # the whole block returns, so no thread waits at a barrier
         if t == 0:
             loss[row] = np.float32(0.0)
         return
@@ -39,7 +39,7 @@ def cross_entropy(logits, labels, ignore, loss):
         cuda.syncthreads()
         width //= 2
     highest = scratch[0]
-    cuda.syncthreads()  # everyone has read the maximum before scratch is used again
+    cuda.syncthreads()  # all threads have read the maximum before scratch is used again
 
     total = np.float32(0.0)
     for column in range(t, V, BLOCK):

@@ -1,4 +1,4 @@
-"""Gather along the last axis: each output element picks one of its row, negative indices count from the end."""
+"""Gather along the last axis: each output element is one of its row; negative indices count from the end."""
 
 from numba import cuda
 

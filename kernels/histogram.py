@@ -1,11 +1,11 @@
-"""Histogram of integers in equal bins: each block counts in shared memory, then adds what it has to the result."""
+"""Histogram of integers in equal bins: each block counts in shared memory, then adds its counts to the result."""
 
 import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block
-MAX_BLOCKS = 4  # few blocks, each of which walks over much of x: what they have counted is added up in the end
-MAX_BINS = 128  # what the shared counters have room for
+MAX_BLOCKS = 4  # few blocks, each of which covers much of x; their counts are added at the end
+MAX_BINS = 128  # the number of counters in shared memory
 
 
 @cuda.jit
@@ -20,8 +20,8 @@ def clear(counts):
 def count(x, low, high, counts):
     """Add to counts[b] how many elements of x fall into bin b, of B equal bins from low to high; block [BLOCK].
 
-    x: [N] of int32, any strides; low < high: int32; counts: [B] of int32, B at most MAX_BINS. Bins hold their
-    lower edge, the last one holds high as well, as in np.histogram; values outside all bins are not counted.
+    x: [N] of int32, any strides; low < high: int32; counts: [B] of int32, B at most MAX_BINS. Bins include their
+    lower edge, and the last one also high, as in np.histogram; values outside all bins are not counted.
     """
     private = cuda.shared.array(MAX_BINS, dtype=np.int32)
     t = cuda.threadIdx.x
@@ -33,7 +33,7 @@ def count(x, low, high, counts):
     for i in range(cuda.grid(1), x.shape[0], cuda.gridsize(1)):
         value = x[i]
         if low <= value <= high:
-            b = (np.int64(value) - low) * B // (np.int64(high) - low)  # in 64 bits: the product outgrows 32
+            b = (np.int64(value) - low) * B // (np.int64(high) - low)  # in 64 bits: the product can exceed 32
             cuda.atomic.add(private, min(b, B - 1), 1)
     cuda.syncthreads()
 

@@ -1,4 +1,4 @@
-// Histogram of bytes: each block counts in shared memory, then adds what it has to the result.
+// Histogram of bytes: each block counts in shared memory, then adds its counts to the result.
 
 constexpr int kBins = 256;
 

@@ -1,9 +1,9 @@
-"""How the histogram in CUDA C++ is launched: clear the counts, then count."""
+"""Launches the histogram in CUDA C++: clears the counts, then counts."""
 
 import kcheck
 
 BLOCK = 64  # threads per block
-MAX_BLOCKS = 3  # few, so that each walks over much of x
+MAX_BLOCKS = 3  # few, so that each covers much of x
 BINS = 256
 
 

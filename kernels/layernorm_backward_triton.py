@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from numba import cuda
 
-GROUPS = 2  # partial sums, each with a lock: more of them wait less for one another
+GROUPS = 2  # partial sums, each with a lock: with more locks, programs wait less
 BLOCK = 64  # columns, a power of two
 
 
@@ -38,7 +38,7 @@ def layernorm_dx(
     sums = group * N + i
     tl.store(partial_dweight + sums, tl.load(partial_dweight + sums, mask=inside) + gradient * normal, mask=inside)
     tl.store(partial_dbias + sums, tl.load(partial_dbias + sums, mask=inside) + gradient, mask=inside)
-    tl.debug_barrier()  # all warps have stored before one of them lets go of the lock
+    tl.debug_barrier()  # all warps have stored before one of them releases the lock
     tl.atomic_xchg(locks + group, 0)
 
 

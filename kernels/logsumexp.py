@@ -6,23 +6,23 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
-NOTHING = np.float32(-np.inf)  # the maximum of no element
+NOTHING = np.float32(-np.inf)  # the maximum of an empty set
 
 
 @cuda.jit
 def logsumexp(x, y):
     """y[i] = log(sum(exp(x[i, :]))); launch with grid [M] and block [BLOCK].
 
-    x: [M, N] of T, with T float16 or float32 and any strides; y: [M] of float32. Accumulates in float32. As
-    defined for infinities: -inf for a row of -inf alone or of no element, +inf for one with +inf; NaN for one
-    with a NaN.
+    x: [M, N] of T, with T float16 or float32 and any strides; y: [M] of float32. Accumulates in float32. For
+    infinities: -inf for an empty row and for one with only -inf, +inf for a row with +inf; NaN for a row with a
+    NaN.
     """
     scratch = cuda.shared.array(BLOCK, dtype=np.float32)
     row = cuda.blockIdx.x
     t = cuda.threadIdx.x
     N = x.shape[1]
 
-    highest = NOTHING  # max drops a NaN; the sum will have it
+    highest = NOTHING  # max ignores a NaN; the sum will contain it
     for column in range(t, N, BLOCK):
         highest = max(highest, np.float32(x[row, column]))
     scratch[t] = highest
@@ -34,9 +34,9 @@ def logsumexp(x, y):
         cuda.syncthreads()
         width //= 2
     highest = scratch[0]
-    cuda.syncthreads()  # everyone has read the maximum before scratch is used again
+    cuda.syncthreads()  # all threads have read the maximum before scratch is used again
 
-    # Relative to an infinite maximum everything would be NaN: relative to 0, the sum is 0 or inf, as it should be.
+    # Relative to an infinite maximum, everything would be NaN; relative to 0, the sum is correctly 0 or inf.
     shift = highest
     if math.isinf(highest):
         shift = np.float32(0.0)

@@ -11,7 +11,7 @@ def matmul_grouped(
     """out[rows of e] = x[rows of e] @ weight[e]; launch with any grid of one axis.
 
     x: [ROWS, D], weight: [E, D, F] and out: [ROWS, F] of T, contiguous; offsets: [E + 1] of int32, where the rows
-    of each expert begin. The programs take the tiles of all experts in turn, so experts may have few rows or none.
+    of each expert begin. The programs share the tiles of all experts, so experts may have few rows or none.
     """
     tile = tl.program_id(0)
     first = 0  # the number of the first tile of the expert

@@ -10,7 +10,7 @@ CONFIGS = [
 
 
 @triton.autotune(CONFIGS, key=["M", "N", "K"])
-@triton.jit(do_not_specialize=["M"])  # which bounds rows only: no new code for every M
+@triton.jit(do_not_specialize=["M"])  # M only bounds rows: do not compile for every value
 def matmul(
     a, b, c, M, N, K, a_row, b_row, b_column,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -1,10 +1,10 @@
-"""Persistent matrix product: a few programs walk over all tiles, and load ahead by asynchronous copies."""
+"""Persistent matrix product: a few programs process all tiles, and prefetch by asynchronous copies."""
 
 import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["M"])  # which bounds rows only: no new code for every M
+@triton.jit(do_not_specialize=["M"])  # M only bounds rows: do not compile for every value
 def matmul(
     a, b, c, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, STAGES: tl.constexpr
 ):

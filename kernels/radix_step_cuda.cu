@@ -1,4 +1,4 @@
-// One step of a radix sort: keys and values in the order of four bits of the keys, equal ones in their old order.
+// One step of a radix sort: keys and values sorted by four bits of the keys; the sort is stable.
 
 constexpr int kDigits = 16;
 constexpr int kWarps = 4;

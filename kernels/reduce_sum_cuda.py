@@ -1,9 +1,9 @@
-"""How the sum of a vector in CUDA C++ is launched: clear the total, then add to it."""
+"""Launches the sum of a vector in CUDA C++: clears the total, then adds to it."""
 
 import kcheck
 
 BLOCK = 128  # threads per block: 32 * kWarps of the kernel
-MAX_BLOCKS = 3  # few, so that each walks over much of x
+MAX_BLOCKS = 3  # few, so that each covers much of x
 
 
 def launch(x, total):

@@ -11,6 +11,6 @@ def relu(x):
     x: [N] of T, with T float32, float16 or bfloat16 and any stride. Nothing is rounded.
     """
     for i in range(cuda.grid(1), x.shape[0], cuda.gridsize(1)):
-        # Compared, not max(): that would return 0 for a NaN and hide where a model went wrong.
+        # A comparison instead of max(), which would return 0 for a NaN and hide it.
         if np.float32(x[i]) < np.float32(0.0):
             x[i] = np.float32(0.0)

@@ -1,4 +1,4 @@
-// Running sums of rows by CUB: one block per row, tiles of the row one after the other with a carry.
+// Running sums of rows by CUB: one block per row, which scans one tile after another with a carry.
 
 #include <cub/block/block_scan.cuh>
 

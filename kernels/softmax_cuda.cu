@@ -10,7 +10,7 @@ constexpr unsigned kAll = 0xffffffff;  // the lanes of a warp
 template <class T, int kRows>
 __global__ void softmax(const T* x, T* y, int rows, int columns) {
   const int row = blockIdx.x * kRows + threadIdx.y;
-  if (row >= rows) return;  // a whole warp leaves
+  if (row >= rows) return;  // the whole warp returns
   x += static_cast<size_t>(row) * columns;
   y += static_cast<size_t>(row) * columns;
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
-NOTHING = np.float32(-np.inf)  # the maximum of no element
+NOTHING = np.float32(-np.inf)  # the maximum of an empty set
 
 
 @cuda.jit

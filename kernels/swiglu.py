@@ -1,4 +1,4 @@
-"""SwiGLU on the packed output of a linear layer: silu of the gate, times what is gated."""
+"""SwiGLU on the packed output of a linear layer: silu of the gate, times the value."""
 
 import math
 

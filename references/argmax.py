@@ -4,5 +4,5 @@ import numpy as np
 
 
 def argmax(x):
-    """The first place of the largest element along the last axis, NaN counting as such. x: [M, N]; returns [M]."""
+    """The first index of the largest element along the last axis; NaN is the largest. x: [M, N]; returns [M]."""
     return np.argmax(x, axis=-1)

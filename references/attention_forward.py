@@ -4,7 +4,7 @@ import numpy as np
 
 
 def scores(q, k, scale, causal):
-    """scale * q @ k.T, -inf where a causal query does not see the key. q, k: [B, N, D]; returns [B, N, N]."""
+    """scale * q @ k.T, -inf where the causal mask hides the key. q, k: [B, N, D]; returns [B, N, N]."""
     s = scale * (q @ k.swapaxes(-1, -2))
     return np.where(np.tri(q.shape[1], dtype=bool), s, -np.inf) if causal else s
 
@@ -32,12 +32,12 @@ def attention_backward(q, k, v, dout, scale):
 
 
 def outputs(rng, shape, dtype, q, k, v):
-    """What the causal forward pass leaves: out, of [B, N, D]. Nothing is drawn."""
+    """The output of the causal forward pass: out, [B, N, D]. Not random."""
     return forward_of(q, k, v)["out"].astype(dtype)
 
 
 def sums(rng, shape, dtype, q, k, v):
-    """The logarithm of the sum of exponentials, of [B, N]. Nothing is drawn."""
+    """The logarithm of the sum of exponentials, [B, N]. Not random."""
     return forward_of(q, k, v)["lse"].astype(dtype)
 
 

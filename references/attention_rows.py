@@ -4,7 +4,7 @@ import numpy as np
 
 
 def attention_rows(q, k, v, lengths, scale):
-    """softmax(scale * q @ k.T) @ v over the first lengths[b] keys of each batch; zeros where there is none.
+    """softmax(scale * q @ k.T) @ v over the first lengths[b] keys of each batch; zeros if there are none.
 
     q: [B, M, D], k: [B, N, D], v: [B, N, E], lengths: [B]; returns [B, M, E].
     """
@@ -18,7 +18,7 @@ def attention_rows(q, k, v, lengths, scale):
 
 
 def stale(rng, shape, dtype, lengths):
-    """Values [B, N, E] as a cache has them: normal up to lengths[b], then what was never cleared, NaN."""
+    """Values [B, N, E] as in a cache that was never cleared: normal up to lengths[b], then NaN."""
     values = rng.normal(int(np.prod(shape))).reshape(shape)
     values[np.arange(shape[1]) >= lengths[:, None]] = np.nan
     return values.astype(dtype)

@@ -4,9 +4,9 @@ import numpy as np
 
 
 def avg_pool(x, K, S, P, OH, OW, count_include_pad):
-    """The mean of each K x K window: of the elements inside x alone, or of the P zeros around x as well.
+    """The mean of each K x K window: of only the elements inside x, or also of the P zeros around x.
 
-    x: [H, W, C]; returns [OH, OW, C]. Windows begin at multiples of S less P. The last ones may reach beyond the
+    x: [H, W, C]; returns [OH, OW, C]. Windows begin at multiples of S minus P. The last ones may reach beyond the
     zeros around x; elements there are never counted.
     """
     H, W, C = x.shape

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def compact(x, threshold):
-    """The elements of x: [N] above the threshold, in order, then zeros: y, [N]; how many they are: total, [1]."""
+    """The elements of x: [N] above the threshold, in order, then zeros: y, [N]; and their number: total, [1]."""
     kept = x[x > threshold]
     y = np.zeros_like(x)
     y[: kept.size] = kept

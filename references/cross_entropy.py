@@ -27,7 +27,7 @@ def masked(rng, shape, dtype, V):
 
 
 def ruled_out(rng, shape, dtype):
-    """Logits of [M, V], about half of them -inf, never the last class: each row has one that is left."""
+    """Logits [M, V], about half of them -inf, but never the last class, so that no row is only -inf."""
     logits = rng.normal(shape[0] * shape[1]).reshape(shape)
     logits[:, :-1][rng.signs(shape[0] * (shape[1] - 1)).reshape(shape[0], -1) < 0] = -np.inf
     return logits.astype(dtype)

@@ -4,9 +4,9 @@ import numpy as np
 
 
 def histogram(x, low, high, B):
-    """How many elements of x: [N] lie in each of B equal bins from low to high; returns [B] of int32.
+    """How many elements of x: [N] are in each of B equal bins from low to high; returns [B] of int32.
 
-    The last bin holds high as well. In Python's integers, which neither round nor wrap.
+    The last bin includes high. Computes with Python's integers, which neither round nor wrap.
     """
     counts = np.zeros(B, dtype=np.int32)
     low, high = int(low), int(high)

@@ -1,4 +1,4 @@
-"""The reference of a histogram that is added to one that is there."""
+"""The reference of a histogram that is added to existing counts."""
 
 import numpy as np
 

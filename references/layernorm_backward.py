@@ -17,7 +17,7 @@ def layernorm_backward(dy, x, weight, mean, rstd):
 
 
 def means(rng, shape, dtype, x):
-    """The mean of each row of x: [M, N], as the forward pass leaves it; nothing is drawn."""
+    """The mean of each row of x: [M, N], as the forward pass computes it; not random."""
     return x.astype(np.float64).mean(axis=1).astype(dtype)
 
 

@@ -2,5 +2,5 @@
 
 
 def reduce_max(x):
-    """The largest element along the last axis, NaN if one is there. x: [M, N], N at least 1; returns [M]."""
+    """The largest element along the last axis, NaN if there is one. x: [M, N], N at least 1; returns [M]."""
     return x.max(axis=-1)

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def resample(x, M):
-    """x read at M places from its first to its last element, linear in between. x: [N]; returns [M]."""
+    """x at M positions from its first to its last element, interpolated linearly. x: [N]; returns [M]."""
     steps = max(M - 1, 1)
     left, rest = np.divmod(np.arange(M) * (len(x) - 1), steps)
     right = np.minimum(left + 1, len(x) - 1)

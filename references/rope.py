@@ -7,7 +7,7 @@ def rope(x, positions, cosine, sine):
     """Su et al., RoFormer (2021), with pairs half of R apart.
 
     x: [T, H, D]; positions: [T]; cosine, sine: [P, R / 2]. Returns [T, H, D]; elements from R on in a head are
-    those of x.
+    unchanged.
     """
     half = cosine.shape[1]
     c, s = cosine[positions][:, None, :], sine[positions][:, None, :]
@@ -21,7 +21,7 @@ def angles(positions, pairs, base=10000.0):
 
 
 def cosines(rng, shape, dtype):
-    """The table of cosines, shape [P, pairs], as a model's buffers hold it. Nothing of it is drawn."""
+    """The table of cosines, shape [P, pairs], as in a model's buffers. Not random."""
     return np.cos(angles(np.arange(shape[0]), shape[1])).astype(dtype)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def scatter_add(base, index, source):
-    """base with source[i, :] added to row index[i]; rows whose index lies outside are dropped.
+    """base with source[i, :] added to row index[i]; rows whose index is out of range are dropped.
 
     base: [V, D], index: [N], source: [N, D]; returns [V, D].
     """

@@ -4,6 +4,6 @@ import numpy as np
 
 
 def softmax_online(x):
-    """exp(x) over its sum along the last axis, NaN where all are -inf. x: [..., N]; returns the same shape."""
+    """exp(x) divided by its sum along the last axis, NaN if all are -inf. x: [..., N]; returns the same shape."""
     weights = np.exp(x - x.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)

@@ -2,5 +2,5 @@
 
 
 def transpose(x):
-    """x with its axes exchanged. x: [M, N]; returns [N, M]."""
+    """x with its axes swapped. x: [M, N]; returns [N, M]."""
     return x.T

@@ -9,7 +9,7 @@ _FILE = "report.schema.json"
 
 
 def schema_text() -> str:
-    """The JSON Schema (draft-07) of the JSON report, version 1: what ``kcheck schema report`` prints."""
+    """The JSON Schema (draft-07) of the JSON report, version 2, which ``kcheck schema report`` prints."""
     packaged = resources.files("kcheck") / "_schema" / _FILE
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 TILE = 16  # queries per block (one thread each), and keys per tile; the launch must use the same
-MAX_D = 32  # the largest head size: what the tiles and each thread's rows have room for
+MAX_D = 32  # the largest head size: the tiles and each thread's rows have room for it
 MASKED = np.float32(-np.inf)
 
 
@@ -54,8 +54,8 @@ def attention_causal(q, k, v, scale, past, out):
                 score[j] = dot if start + j < past + row else MASKED
                 tile_max = max(tile_max, score[j])
 
-            # What has been summed so far was relative to the old maximum. Key 0 is in the first tile and every row
-            # sees it: the maximum is finite from there on.
+            # The sums so far are relative to the old maximum. Key 0 is in the first tile and every row
+            # sees it, so the maximum is finite from then on.
             rescale = math.exp(running_max - tile_max)
             running_max = tile_max
             total *= rescale

@@ -1,4 +1,4 @@
-"""Attention by rows with a planted bug: the weighted sum goes on over the padding, with weights of 0."""
+"""Attention by rows with a planted bug: the weighted sum includes the padding, with weights of 0."""
 
 import math
 
@@ -24,7 +24,7 @@ def attention_rows(q, k, v, lengths, scale, out):
     t = cuda.threadIdx.x
     D = q.shape[2]
     E = v.shape[2]
-    keys = lengths[batch]  # what comes after is padding, whatever is in there
+    keys = lengths[batch]  # the rest is padding with arbitrary contents
 
     highest = np.float32(-np.inf)
     for j in range(t, keys, BLOCK):
@@ -43,7 +43,7 @@ def attention_rows(q, k, v, lengths, scale, out):
         cuda.syncthreads()
         width //= 2
     highest = scratch[0]
-    cuda.syncthreads()  # everyone has read the maximum before scratch is used again
+    cuda.syncthreads()  # all threads have read the maximum before scratch is used again
 
     total = np.float32(0.0)
     for j in range(t, N, BLOCK):
@@ -60,7 +60,7 @@ def attention_rows(q, k, v, lengths, scale, out):
         width //= 2
     total = scratch[0]
 
-    # From here on a thread has a column of the values, and reads every weight.
+    # From here on, each thread has one column of the values, and reads every weight.
     for e in range(t, E, BLOCK):
         acc = np.float32(0.0)
         for j in range(N):

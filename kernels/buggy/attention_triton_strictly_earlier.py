@@ -31,9 +31,9 @@ def attention(q, k, v, scale, out, lse, N, D: tl.constexpr, BLOCK: tl.constexpr,
         if CAUSAL:
             seen = seen & (n[None, :] < m[:, None])
         score = tl.where(seen, score, -float("inf"))
-        new = tl.maximum(highest, tl.max(score, axis=1))  # a number: every query sees the first key
+        new = tl.maximum(highest, tl.max(score, axis=1))  # finite: every query sees the first key
         weight = tl.exp(score - new[:, None])
-        rescale = tl.exp(highest - new)  # what has been summed so far was relative to the old maximum
+        rescale = tl.exp(highest - new)  # the sums so far are relative to the old maximum
         total = total * rescale + tl.sum(weight, axis=1)
         acc = acc * rescale[:, None]
         acc = tl.dot(weight.to(tl.float16), value, acc)

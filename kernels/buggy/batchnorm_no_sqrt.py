@@ -1,4 +1,4 @@
-"""BatchNorm with a planted bug: divides by the variance, not by its root."""
+"""BatchNorm with a planted bug: divides by the variance, not by its square root."""
 
 import math
 
@@ -18,7 +18,7 @@ def batchnorm(x, mean, variance, weight, bias, eps, y):
     B = x.shape[0]
     L = x.shape[2]
 
-    # Scale and shift would fold into one multiply-add; with the mean taken off first nothing cancels.
+    # Scale and shift would fold into one multiply-add, but subtracting the mean first avoids cancellation.
     scale = weight[channel] / (variance[channel] + eps)
     start = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     for i in range(start, B * L, cuda.blockDim.x * cuda.gridDim.x):

@@ -9,7 +9,7 @@ MAX_N = 2 * BLOCK  # the longest row; a power of two
 
 @cuda.jit(device=True)
 def follows(a, i, b, j):
-    """Whether element i, of value a, belongs after element j, of value b: NaN last, equal ones by their places."""
+    """Whether element i, of value a, belongs after element j, of value b: NaN last, equal ones by index."""
     if a != a:
         return b == b or i > j
     return a > b or (a == b and i > j)
@@ -31,7 +31,7 @@ def bitonic_sort(x, y, order):
     while P < N:
         P *= 2
 
-    # The network sorts powers of two. Padding comes last: it is NaN, and by its place after any NaN of the row.
+    # The network sorts powers of two. Padding comes last: it is NaN, with an index after any NaN of the row.
     for i in range(t, P, BLOCK):
         keys[i] = np.float32(x[row, i]) if i < N else np.float32(np.nan)
         places[i] = i

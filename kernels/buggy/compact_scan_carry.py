@@ -1,4 +1,4 @@
-"""Stream compaction with a planted bug: the scan over blocks forgets all rounds but the last one."""
+"""Stream compaction with a planted bug: the scan over blocks keeps only the last round."""
 
 import numpy as np
 from numba import cuda

@@ -6,7 +6,7 @@ from numba import cuda
 TILE = 32  # outputs, and threads, per block; the launch must use the same
 MAX_STRIDE = 3
 MAX_TAPS = 9
-SPAN = (TILE - 1) * MAX_STRIDE + MAX_TAPS  # of the signal, for the outputs of a block
+SPAN = (TILE - 1) * MAX_STRIDE + MAX_TAPS  # elements of the signal that the outputs of a block need
 
 
 @cuda.jit
@@ -25,7 +25,7 @@ def conv1d(x, w, stride, pad, y):
     f = cuda.blockIdx.y
     batch = cuda.blockIdx.z
     output = cuda.blockIdx.x * TILE + t
-    first = cuda.blockIdx.x * TILE * stride - pad  # where the piece begins in the signal; negative in the padding
+    first = cuda.blockIdx.x * TILE * stride - pad  # where the part begins in the signal; negative in the padding
     span = (TILE - 1) * stride + R
 
     acc = np.float32(0.0)

@@ -1,4 +1,4 @@
-"""Convolution with a planted bug: the padding is added where it must be taken off."""
+"""Convolution with a planted bug: the padding is added instead of subtracted."""
 
 import numpy as np
 from numba import cuda
@@ -6,7 +6,7 @@ from numba import cuda
 TILE = 32  # outputs, and threads, per block; the launch must use the same
 MAX_STRIDE = 3
 MAX_TAPS = 9
-SPAN = (TILE - 1) * MAX_STRIDE + MAX_TAPS  # of the signal, for the outputs of a block
+SPAN = (TILE - 1) * MAX_STRIDE + MAX_TAPS  # elements of the signal that the outputs of a block need
 
 
 @cuda.jit
@@ -25,7 +25,7 @@ def conv1d(x, w, stride, pad, y):
     f = cuda.blockIdx.y
     batch = cuda.blockIdx.z
     output = cuda.blockIdx.x * TILE + t
-    first = cuda.blockIdx.x * TILE * stride + pad  # where the piece begins in the signal; negative in the padding
+    first = cuda.blockIdx.x * TILE * stride + pad  # where the part begins in the signal; negative in the padding
     span = (TILE - 1) * stride + R
 
     acc = np.float32(0.0)
@@ -37,7 +37,7 @@ def conv1d(x, w, stride, pad, y):
         cuda.syncthreads()
         for r in range(R):
             acc += piece[t * stride + r] * np.float32(w[f, c, r])
-        cuda.syncthreads()  # the piece is read before the next channel's is loaded
+        cuda.syncthreads()  # all threads have read the part before the next channel's is loaded
 
     if output < y.shape[2]:
         y[batch, f, output] = acc

@@ -1,4 +1,4 @@
-"""Convolution with a planted bug: the rows of the filter are taken to be as long as its columns."""
+"""Convolution with a planted bug: the rows of the filter are assumed to be as long as its columns."""
 
 import numpy as np
 from numba import cuda

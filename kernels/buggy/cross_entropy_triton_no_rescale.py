@@ -1,6 +1,6 @@
 """Cross-entropy of logits and integer labels with a planted bug.
 
-A new maximum does not bring the sum so far to itself.
+The sum so far is not rescaled to a new maximum.
 """
 
 import triton

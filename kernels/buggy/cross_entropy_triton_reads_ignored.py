@@ -1,6 +1,6 @@
 """Cross-entropy of logits and integer labels with a planted bug.
 
-The logit of the label is read whether the label counts or not.
+The logit of the label is read even if the label is ignored.
 """
 
 import triton

@@ -1,4 +1,4 @@
-"""Dequantization of int8 with a planted bug: the scale is that of the row's number, where it is one per column."""
+"""Dequantization of int8 with a planted bug: the scale is indexed by row, but there is one per column."""
 
 import numpy as np
 from numba import cuda
@@ -15,7 +15,7 @@ def dequantize_int8(q, zero_point, scale, y):
     """
     column = cuda.grid(1)
     if column < q.shape[1]:
-        zero = np.int32(zero_point[column])  # widened before the difference, which int8 does not hold
+        zero = np.int32(zero_point[column])  # widened before the subtraction, which would overflow int8
         first = cuda.blockIdx.y * ROWS
         for row in range(first, min(first + ROWS, q.shape[0])):
             y[row, column] = np.float32(np.int32(q[row, column]) - zero) * scale[row]

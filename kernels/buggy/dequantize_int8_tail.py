@@ -1,4 +1,4 @@
-"""Dequantization of int8 with a planted bug: each thread takes four rows, though there may be fewer left."""
+"""Dequantization of int8 with a planted bug: each thread takes four rows, even if fewer are left."""
 
 import numpy as np
 from numba import cuda
@@ -15,7 +15,7 @@ def dequantize_int8(q, zero_point, scale, y):
     """
     column = cuda.grid(1)
     if column < q.shape[1]:
-        zero = np.int32(zero_point[column])  # widened before the difference, which int8 does not hold
+        zero = np.int32(zero_point[column])  # widened before the subtraction, which would overflow int8
         factor = scale[column]
         first = cuda.blockIdx.y * ROWS
         for row in range(first, first + ROWS):

@@ -1,4 +1,4 @@
-"""Dequantization of int8 with a planted bug: the difference of two int8 is put into an int8."""
+"""Dequantization of int8 with a planted bug: the difference of two int8 is stored in an int8."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Dropout with a planted bug: of the four words of a counter the first serves all four elements."""
+"""Dropout with a planted bug: the first of the four words of a counter is used for all four elements."""
 
 import numpy as np
 from numba import cuda

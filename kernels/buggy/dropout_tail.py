@@ -1,4 +1,4 @@
-"""Dropout with a planted bug: the last thread takes four elements where fewer are left."""
+"""Dropout with a planted bug: the last thread takes four elements even if fewer are left."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Dropout by Triton's Philox with a planted bug: the elements that stay are not divided by 1 - p."""
+"""Dropout by Triton's Philox with a planted bug: the elements that are kept are not divided by 1 - p."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Embedding lookup with a planted bug: the place in the batch is compared with padding, not the id."""
+"""Embedding lookup with a planted bug: the position in the batch, not the id, is compared with padding."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Gather with a planted bug: rows are counted along x and columns along y of a grid that has it the other way."""
+"""Gather with a planted bug: rows are counted along x and columns along y of a grid with the opposite order."""
 
 from numba import cuda
 

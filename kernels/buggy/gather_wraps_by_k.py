@@ -1,4 +1,4 @@
-"""Gather with a planted bug: negative indices are moved up by the length of the index, not of the row."""
+"""Gather with a planted bug: the length of the index, not of the row, is added to negative indices."""
 
 from numba import cuda
 

@@ -18,7 +18,7 @@ def gemv(a, x, y, alpha, beta):
     lane = cuda.threadIdx.x
     row = cuda.blockIdx.x * ROWS + cuda.threadIdx.y
     if row >= a.shape[0] or lane >= a.shape[1]:
-        return  # a whole warp at a time, so that the shuffles below find all of their lanes
+        return  # a whole warp at a time, so that all lanes take part in the shuffles below
 
     total = np.float32(0.0)
     for column in range(lane, a.shape[1], WARP):

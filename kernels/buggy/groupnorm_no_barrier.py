@@ -1,4 +1,4 @@
-"""GroupNorm with a planted bug: the second sum is written over the first before everyone has read that."""
+"""GroupNorm with a planted bug: the second sum overwrites the first before all threads have read it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""GroupNorm with a planted bug: weight and bias are taken by group, not by channel."""
+"""GroupNorm with a planted bug: weight and bias are indexed by group, not by channel."""
 
 import math
 

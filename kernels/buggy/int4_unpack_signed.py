@@ -1,6 +1,6 @@
 """Unpacking of 4-bit weights with a planted bug.
 
-A byte is treated as signed, so its shift drags the sign along.
+A byte is treated as signed, so shifting it extends the sign.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Unpacking of 4-bit weights with a planted bug: the difference is taken in the unsigned type of the storage."""
+"""Unpacking of 4-bit weights with a planted bug: the difference is computed in the unsigned storage type."""
 
 import numpy as np
 from numba import cuda

@@ -1,6 +1,6 @@
 """Unpacking of 4-bit weights with a planted bug.
 
-Zero points are taken to be stored less one, as in another format.
+Zero points are assumed to be stored minus one, as in another format.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""L2 normalization with a planted bug: eps is added to the norm, where it should be a floor under it."""
+"""L2 normalization with a planted bug: eps is added to the norm instead of limiting it from below."""
 
 import math
 
@@ -19,7 +19,7 @@ def l2norm(x, eps, y):
     lane = cuda.threadIdx.x
     row = cuda.blockIdx.x * ROWS + cuda.threadIdx.y
     if row >= x.shape[0]:
-        return  # a whole warp leaves: no shuffle misses a lane
+        return  # the whole warp returns, so no shuffle misses a lane
     N = x.shape[1]
 
     total = np.float32(0.0)

@@ -1,11 +1,11 @@
-"""LayerNorm, backward with a planted bug: the lock is let go before all warps have stored."""
+"""LayerNorm, backward with a planted bug: the lock is released before all warps have stored."""
 
 import numpy as np
 import triton
 import triton.language as tl
 from numba import cuda
 
-GROUPS = 2  # partial sums, each with a lock: more of them wait less for one another
+GROUPS = 2  # partial sums, each with a lock: with more locks, programs wait less
 BLOCK = 64  # columns, a power of two
 
 

@@ -7,7 +7,7 @@ constexpr int kThreads = 128;  // of a block; the launch must use the same
 // The sum of a value over the block, in all threads. scratch: kThreads / 32 floats of shared memory.
 __device__ float block_sum(float value, float* scratch) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffff, value, offset);
-  __syncthreads();  // everyone has read the sum before this one
+  __syncthreads();  // all threads have read the sum before this one
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
   __syncthreads();
   float sum = 0.0f;

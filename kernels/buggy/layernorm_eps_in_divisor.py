@@ -16,8 +16,8 @@ def layernorm(x, weight, bias, eps, y):
     """y = (x - mean) / sqrt(var + eps) * weight + bias by row; launch with grid [M] and block [BLOCK].
 
     x, y: [M, N] of T; weight, bias: [N] of T; eps: float32; with T float16 or float32 and any strides. var
-    divides by N. Accumulates in float32. The mean of squares less the squared mean would save a pass and lose all
-    digits where the mean is large.
+    divides by N. Accumulates in float32. The mean of squares minus the squared mean would save a pass and lose all
+    digits if the mean is large.
     """
     scratch = cuda.shared.array(BLOCK, dtype=np.float32)
     row = cuda.blockIdx.x
@@ -36,7 +36,7 @@ def layernorm(x, weight, bias, eps, y):
         cuda.syncthreads()
         width //= 2
     mean = scratch[0] / np.float32(N)
-    cuda.syncthreads()  # everyone has read the sum before scratch is used again
+    cuda.syncthreads()  # all threads have read the sum before scratch is used again
 
     total = np.float32(0.0)
     for column in range(t, N, BLOCK):

@@ -1,4 +1,4 @@
-"""LayerNorm with a planted bug: the variance is the mean of squares less the squared mean."""
+"""LayerNorm with a planted bug: the variance is the mean of squares minus the squared mean."""
 
 import math
 
@@ -32,7 +32,7 @@ def layernorm(x, weight, bias, eps, y):
         cuda.syncthreads()
         width //= 2
     mean = scratch[0] / np.float32(N)
-    cuda.syncthreads()  # everyone has read the sum before scratch is used again
+    cuda.syncthreads()  # all threads have read the sum before scratch is used again
 
     total = np.float32(0.0)
     for column in range(t, N, BLOCK):

@@ -1,4 +1,4 @@
-"""Leaky ReLU with a planted bug: the maximum of x and slope * x, which is the same for slopes up to 1 alone."""
+"""Leaky ReLU with a planted bug: the maximum of x and slope * x, which is the same only for slopes up to 1."""
 
 import numpy as np
 from numba import cuda

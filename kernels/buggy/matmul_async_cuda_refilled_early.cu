@@ -39,8 +39,8 @@ extern "C" __global__ void matmul(const float* a, const float* b, float* c, int 
     fetch(a_tile[next % kStages], a, m, k, top, next * kTile);
     fetch(b_tile[next % kStages], b, k, n, next * kTile, left);
     __pipeline_commit();
-    __pipeline_wait_prior(kStages - 1);  // this thread's copies of the current tiles have arrived
-    __syncthreads();                     // and those of all others
+    __pipeline_wait_prior(kStages - 1);  // this thread's copies of the current tiles are complete
+    __syncthreads();                     // and so are those of all other threads
     for (int j = 0; j < kTile; ++j) {
       for (int i = 0; i < 4; ++i) sums[i] += a_tile[step % kStages][row + 4 * i][j] * b_tile[step % kStages][j][column];
     }

@@ -1,4 +1,4 @@
-// Matrix product with asynchronous copies with a planted bug: as many groups may be on their way as there are
+// Matrix product with asynchronous copies with a planted bug: as many groups may be in flight as there are
 // stages.
 
 #include <cuda_pipeline.h>
@@ -39,12 +39,12 @@ extern "C" __global__ void matmul(const float* a, const float* b, float* c, int 
     fetch(a_tile[next % kStages], a, m, k, top, next * kTile);
     fetch(b_tile[next % kStages], b, k, n, next * kTile, left);
     __pipeline_commit();
-    __pipeline_wait_prior(kStages);  // this thread's copies of the current tiles have arrived
-    __syncthreads();                     // and those of all others
+    __pipeline_wait_prior(kStages);  // this thread's copies of the current tiles are complete
+    __syncthreads();                     // and so are those of all other threads
     for (int j = 0; j < kTile; ++j) {
       for (int i = 0; i < 4; ++i) sums[i] += a_tile[step % kStages][row + 4 * i][j] * b_tile[step % kStages][j][column];
     }
-    __syncthreads();  // the tiles are read before the ones after the next are fetched
+    __syncthreads();  // the tiles are read before the next copies overwrite them
   }
   for (int i = 0; i < 4; ++i) {
     if (top + row + 4 * i < m && left + column < n) c[(top + row + 4 * i) * n + left + column] = sums[i];

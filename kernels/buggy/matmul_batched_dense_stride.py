@@ -1,4 +1,4 @@
-"""Batched matrix product with a planted bug: b is taken to be dense, whatever its stride."""
+"""Batched matrix product with a planted bug: b is assumed to be dense, regardless of its stride."""
 
 import numpy as np
 from numba import cuda
@@ -10,8 +10,8 @@ TILE = 8  # threads per block along each axis, and the side of a tile; the launc
 def matmul_batched(a, b, c, M, N, K, lda, ldb, stride_a, stride_b):
     """c[i] = a[i] @ b[i]; launch with grid [ceil(N / TILE), ceil(M / TILE), batches] and block [TILE, TILE].
 
-    Element (r, k) of matrix i of a is a[i * stride_a + r * lda + k], with lda >= K, and b is alike: rows and
-    matrices may have room between them. c: [batches, M, N]. All are of float32.
+    Element (r, k) of matrix i of a is a[i * stride_a + r * lda + k], with lda >= K, and likewise for b: rows and
+    matrices may have gaps between them. c: [batches, M, N]. All are of float32.
     """
     a_tile = cuda.shared.array((TILE, TILE), dtype=np.float32)
     b_tile = cuda.shared.array((TILE, TILE), dtype=np.float32)

@@ -1,4 +1,4 @@
-// Matrix product by tiles in shared memory with a planted bug: rows of a are taken to have n elements.
+// Matrix product by tiles in shared memory with a planted bug: rows of a are assumed to have n elements.
 
 constexpr int kTile = 16;         // the side of a tile
 constexpr int kRows = kTile / 2;  // threads along y: each has the rows y and y + kRows of a tile

@@ -1,4 +1,4 @@
-// Matrix product by tiles in shared memory with a planted bug: the next tiles are loaded while the last ones
+// Matrix product by tiles in shared memory with a planted bug: the next tiles are loaded while the current ones
 // are still read.
 
 constexpr int kTile = 16;         // the side of a tile

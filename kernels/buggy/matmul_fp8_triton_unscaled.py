@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["M"])  # which bounds rows only: no new code for every M
+@triton.jit(do_not_specialize=["M"])  # M only bounds rows: do not compile for every value
 def matmul_fp8(a, b, scale, c, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
     """c = scale * (a @ b); launch with grid [ceil(M / BLOCK), ceil(N / BLOCK)].
 

@@ -1,6 +1,6 @@
-"""Tiled matrix product with a planted bug: the tiles along K are counted by the columns of the grid.
+"""Tiled matrix product with a planted bug: the number of tiles along K is taken from the columns of the grid.
 
-A loop of long standing in tutorials; right for square matrices, which is what it is usually tried on.
+A common mistake in tutorials. The result is correct for square matrices, with which it is usually tested.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Weight gradients of experts with a planted bug: a tile is cut off at the last of all rows, not at the end of its expert."""
+"""Weight gradients of experts with a planted bug: a tile ends at the last of all rows, not at the end of its expert."""
 
 import numpy as np
 from numba import cuda

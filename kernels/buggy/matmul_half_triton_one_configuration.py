@@ -1,6 +1,6 @@
 """Matrix product of 16-bit floats by tensor cores, with the tile sizes left to the autotuner with a planted bug.
 
-B advances by the step of one configuration, whatever the step is.
+B advances by the step of one configuration, even if the step is different.
 """
 
 import triton
@@ -13,7 +13,7 @@ CONFIGS = [
 
 
 @triton.autotune(CONFIGS, key=["M", "N", "K"])
-@triton.jit(do_not_specialize=["M"])  # which bounds rows only: no new code for every M
+@triton.jit(do_not_specialize=["M"])  # M only bounds rows: do not compile for every value
 def matmul(
     a, b, c, M, N, K, a_row, b_row, b_column,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit(do_not_specialize=["M"])  # which bounds rows only: no new code for every M
+@triton.jit(do_not_specialize=["M"])  # M only bounds rows: do not compile for every value
 def matmul_int8(a, b, row_scale, column_scale, c, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
     """c[i, j] = row_scale[i] * column_scale[j] * (a @ b)[i, j].
 

@@ -1,4 +1,4 @@
-"""Tiled matrix product with a planted bug: nothing waits for the tiles to be loaded."""
+"""Tiled matrix product with a planted bug: there is no barrier after the tiles are loaded."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Matrix product with a planted bug: where K is 0 the kernel leaves without writing the zeros."""
+"""Matrix product with a planted bug: if K is 0, the kernel returns without writing the zeros."""
 
 import numpy as np
 from numba import cuda

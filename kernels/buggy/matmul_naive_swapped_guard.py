@@ -1,4 +1,4 @@
-"""Matrix product with a planted bug: the guard takes rows for columns."""
+"""Matrix product with a planted bug: the guard swaps rows and columns."""
 
 import numpy as np
 from numba import cuda

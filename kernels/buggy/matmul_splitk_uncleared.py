@@ -9,7 +9,7 @@ SLICE = 32  # of K, per block; a multiple of TILE
 
 @cuda.jit
 def clear(c):
-    """c = 0, with one thread per element. c: [M, N] of float32."""
+    """Sets c to 0, with one thread per element. c: [M, N] of float32."""
     column, row = cuda.grid(2)
     if row < c.shape[0] and column < c.shape[1]:
         c[row, column] = np.float32(0.0)

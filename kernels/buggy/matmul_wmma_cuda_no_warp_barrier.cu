@@ -19,7 +19,7 @@ extern "C" __global__ void matmul(const __half* a, const __half* b, float* c, in
   wmma::fragment<wmma::accumulator, kTile, kTile, kTile, float> sum;
   wmma::fill_fragment(sum, 0.0f);
   for (int start = 0; start < k; start += kTile) {
-    // Tiles at the edges are filled up with zeros: wmma has no mask.
+    // Tiles at the edges are padded with zeros, because wmma has no mask.
     for (int i = threadIdx.x; i < kTile * kTile; i += 32) {
       const int row = i / kTile;
       const int column = i % kTile;

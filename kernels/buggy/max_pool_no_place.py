@@ -1,4 +1,4 @@
-"""Max-pooling with a planted bug: the place of the maximum is -1 until a number is larger than -inf."""
+"""Max-pooling with a planted bug: the index of the maximum is -1 until a number is larger than -inf."""
 
 import numpy as np
 from numba import cuda
@@ -6,11 +6,11 @@ from numba import cuda
 
 @cuda.jit
 def max_pool(x, K, S, P, y, index):
-    """y[c, i, j] = the maximum of a K x K window of x[c] at (i * S - P, j * S - P), and where it lies.
+    """y[c, i, j] = the maximum of a K x K window of x[c] at (i * S - P, j * S - P), and its index.
 
     Launch with grid [ceil(OW / 16), ceil(OH / 4), C] and block [16, 4]. x: [C, H, W] of T, any strides; y: [C, OH,
     OW] of T, with T float32 or float16; index: [C, OH, OW] of int32, row * W + column of the maximum in x[c], the
-    first of equals. Positions outside x do not count, so P <= K / 2. A NaN in the window is its
+    first of equal ones. Positions outside x do not count, so P <= K / 2. A NaN in the window is its
     maximum, the first one.
     """
     j, i, c = cuda.grid(3)
@@ -26,7 +26,7 @@ def max_pool(x, K, S, P, y, index):
         for row in range(first_row, min(top + K, H)):
             for column in range(first_column, min(left + K, W)):
                 value = np.float32(x[c, row, column])
-                # value != value is true of NaN alone.
+                # value != value is true only for NaN.
                 if value > best or (value != value and best == best):
                     best = value
                     place = row * W + column

@@ -11,7 +11,7 @@ MOST_BLOCKS = 4  # enough to fill a small GPU; each strides over the vector
 def block_sum(value, scratch):
     """The sum of value over a block's threads, in every thread. scratch: [BLOCK] of float32, shared memory."""
     t = cuda.threadIdx.x
-    cuda.syncthreads()  # what an earlier sum left in scratch has been read
+    cuda.syncthreads()  # all threads have read an earlier sum in scratch
     scratch[t] = value
     cuda.syncthreads()
     width = BLOCK // 2
@@ -41,12 +41,12 @@ def mean(x, partials, tickets, out):
 
     if t == 0:
         partials[cuda.blockIdx.x] = total
-        cuda.threadfence()  # the partial sum is there for whoever sees the ticket
+        cuda.threadfence()  # the partial sum is visible to any block that sees the ticket
         is_last[0] = cuda.atomic.add(tickets, 0, 1) == cuda.gridDim.x - 1
         cuda.threadfence()
     cuda.syncthreads()
 
-    if is_last[0]:  # the same for all threads of a block, so that they may meet at barriers
+    if is_last[0]:  # the same for all threads of a block, so barriers are allowed
         total = np.float32(0.0)
         for block in range(t, cuda.gridDim.x, BLOCK):
             total += partials[block]

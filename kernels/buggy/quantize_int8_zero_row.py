@@ -4,7 +4,7 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
-TO_INTEGER = np.float32(1.5 * 2.0**23)  # float32 has whole numbers alone from 2**23 to 2**24
+TO_INTEGER = np.float32(1.5 * 2.0**23)  # from 2**23 to 2**24, every float32 is an integer
 
 
 @cuda.jit
@@ -13,7 +13,7 @@ def quantize_int8(x, clip, q, scale):
 
     Launch with grid [M] and block [BLOCK]. x: [M, N] of T, with T float32 or float16 and any strides; q: [M, N] of
     int8; scale: [M] of float32, the largest magnitude of the row times clip / 127, 1 for a row of zeros; clip:
-    float32 in (0, 1], below 1 what is larger saturates. Computes in float32.
+    float32 in (0, 1], below 1, larger elements saturate. Computes in float32.
     """
     scratch = cuda.shared.array(BLOCK, dtype=np.float32)
     row = cuda.blockIdx.x
@@ -37,7 +37,7 @@ def quantize_int8(x, clip, q, scale):
     if t == 0:
         scale[row] = step
     for column in range(t, N, BLOCK):
-        # So large a number has no fractional digits: adding it rounds, half to even. Saturate before the
+        # A number this large has no fractional part: adding it rounds half to even. Saturate before the
         # conversion, which would wrap 128 to -128.
         level = np.float32(x[row, column]) / step + TO_INTEGER - TO_INTEGER
         q[row, column] = np.int8(min(max(level, np.float32(-128.0)), np.float32(127.0)))

@@ -1,4 +1,4 @@
-// One step of a radix sort with a planted bug: places move on while threads still take theirs.
+// One step of a radix sort with a planted bug: positions advance while threads still read theirs.
 
 constexpr int kDigits = 16;
 constexpr int kWarps = 4;

@@ -11,7 +11,7 @@ LOWEST = np.float32(-np.inf)  # the identity of max: the largest finite number, 
 
 @cuda.jit(device=True)
 def larger(a, b):
-    """The larger of two float32, NaN if either is NaN (IEEE 754-2019, maximum); max() would keep the number."""
+    """The larger of two float32, NaN if either is NaN (IEEE 754-2019, maximum); max() would return the number."""
     return b if a != a or b > a else a
 
 

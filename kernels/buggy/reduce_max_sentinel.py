@@ -13,7 +13,7 @@ LOWEST = np.float32(
 
 @cuda.jit(device=True)
 def larger(a, b):
-    """The larger of two float32, NaN if either is NaN (IEEE 754-2019, maximum); max() would keep the number."""
+    """The larger of two float32, NaN if either is NaN (IEEE 754-2019, maximum); max() would return the number."""
     return a if a != a or a > b else b
 
 

@@ -1,4 +1,4 @@
-"""ReLU with a planted bug: a thread for every element, in a grid that is not made for it."""
+"""ReLU with a planted bug: one element per thread, but the grid has fewer threads than elements."""
 
 import numpy as np
 from numba import cuda
@@ -12,6 +12,6 @@ def relu(x):
     """
     i = cuda.grid(1)
     if i < x.shape[0]:
-        # Compared, not max(): that would return 0 for a NaN and hide where a model went wrong.
+        # A comparison instead of max(), which would return 0 for a NaN and hide it.
         if np.float32(x[i]) < np.float32(0.0):
             x[i] = np.float32(0.0)

@@ -1,4 +1,4 @@
-"""ReLU with a planted bug: the maximum of a NaN and zero is zero on a GPU, so that NaN is lost."""
+"""ReLU with a planted bug: the maximum of NaN and zero is zero on a GPU, so that NaN is lost."""
 
 import numpy as np
 from numba import cuda

@@ -6,7 +6,7 @@ from numba import cuda
 
 @cuda.jit
 def resample(x, y):
-    """y[i] = x between its elements at i * (N - 1) / (M - 1); launch with one thread per output or more.
+    """y[i] = x interpolated at i * (N - 1) / (M - 1); launch with one thread per output or more.
 
     x: [N], y: [M], both of float32 with any strides, N and M at least 1; y is x[0] where M is 1. Positions are
     counted in integers: in float32 they would be off by more than an element of a long signal.
@@ -16,7 +16,7 @@ def resample(x, y):
     M = y.shape[0]
     if i < M:
         steps = max(M - 1, 1)
-        position = np.int32(i * (N - 1))  # in steps of an element; of two seconds of sound this is more than 32 bits hold
+        position = np.int32(i * (N - 1))  # in steps of an element; two seconds of audio exceed 32 bits
         left = position // steps
         right = min(left + 1, N - 1)
         weight = np.float32(position - left * steps) / np.float32(steps)

@@ -1,4 +1,4 @@
-"""RMSNorm with a planted bug: the mean is taken over the block's threads, not over the row's elements."""
+"""RMSNorm with a planted bug: the mean is computed over the block's threads, not over the row's elements."""
 
 import math
 

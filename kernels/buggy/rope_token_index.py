@@ -1,4 +1,4 @@
-"""Rotary embedding with a planted bug: the number of the token in the batch is used as its position."""
+"""Rotary embedding with a planted bug: the index of the token in the batch is used as its position."""
 
 import numpy as np
 from numba import cuda
@@ -6,7 +6,7 @@ from numba import cuda
 
 @cuda.jit
 def rope(x, positions, cosine, sine):
-    """Turn the pair (x[t, h, i], x[t, h, i + R / 2]) by angle i of its position.
+    """Rotate the pair (x[t, h, i], x[t, h, i + R / 2]) by angle i of its position.
 
     Launch with grid [T] and any block of one axis. x: [T, H, D] of T, changed in place, any strides; positions:
     [T] of int64, below P; cosine, sine: [P, R / 2] of float32, with R even and R <= D. Elements from R on in a

@@ -1,4 +1,4 @@
-"""Rotary position embedding, in place with a planted bug: pairs up to the next power of two are turned."""
+"""Rotary position embedding, in place with a planted bug: pairs up to the next power of two are rotated."""
 
 import triton
 import triton.language as tl
@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def rope(x, positions, cosine, sine, pairs, token_stride, head_stride, BLOCK: tl.constexpr):
-    """Turn the pair (x[t, h, i], x[t, h, i + pairs]) by angle i of its position; launch with grid [T, H].
+    """Rotate the pair (x[t, h, i], x[t, h, i + pairs]) by angle i of its position; launch with grid [T, H].
 
     x: [T, H, D] of T, changed in place, with token_stride, head_stride and 1 elements from one to the next;
     positions: [T] of int64, below P; cosine, sine: [P, pairs] of float32. Elements from 2 * pairs on in a head are

@@ -1,6 +1,6 @@
 """Rotary position embedding, in place with a planted bug.
 
-The second half is computed from the first one as it is after the turn.
+The second half is computed from the first one after its rotation.
 """
 
 import triton
@@ -9,7 +9,7 @@ import triton.language as tl
 
 @triton.jit
 def rope(x, positions, cosine, sine, pairs, token_stride, head_stride, BLOCK: tl.constexpr):
-    """Turn the pair (x[t, h, i], x[t, h, i + pairs]) by angle i of its position; launch with grid [T, H].
+    """Rotate the pair (x[t, h, i], x[t, h, i + pairs]) by angle i of its position; launch with grid [T, H].
 
     x: [T, H, D] of T, changed in place, with token_stride, head_stride and 1 elements from one to the next;
     positions: [T] of int64, below P; cosine, sine: [P, pairs] of float32. Elements from 2 * pairs on in a head are
@@ -19,7 +19,7 @@ def rope(x, positions, cosine, sine, pairs, token_stride, head_stride, BLOCK: tl
     head = tl.program_id(1)
     x += token * token_stride + head * head_stride
     pair = tl.arange(0, BLOCK)
-    inside = pair < pairs  # BLOCK is rounded up to a power of two, and a head is not
+    inside = pair < pairs  # BLOCK is rounded up to a power of two, but pairs is not
     table = tl.load(positions + token) * pairs + pair
     c = tl.load(cosine + table, mask=inside)
     s = tl.load(sine + table, mask=inside)

@@ -1,4 +1,4 @@
-// Running sums of rows by CUB with a planted bug: the element itself is not in its sum.
+// Running sums of rows by CUB with a planted bug: the sum excludes the element itself.
 
 #include <cub/block/block_scan.cuh>
 

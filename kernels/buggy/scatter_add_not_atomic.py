@@ -5,7 +5,7 @@ from numba import cuda
 
 @cuda.jit
 def scatter_add(index, source, out):
-    """out[index[i], :] += source[i, :], for i in no order; launch with one thread per element of source or more.
+    """out[index[i], :] += source[i, :], in any order of i; launch with one thread per element of source or more.
 
     index: [N] of int32, an entry outside [0, V) drops its row; source: [N, D] of float32, any strides; out:
     [V, D] of float32. The order of float additions, and so the last bits, differ between runs.

@@ -1,4 +1,4 @@
-"""Segment sums with a planted bug: the last shuffle is left out, and with it the odd lanes."""
+"""Segment sums with a planted bug: the last shuffle is missing, so the odd lanes are not added."""
 
 import numpy as np
 from numba import cuda
@@ -16,7 +16,7 @@ def segment_sum(x, offsets, y):
     """
     lane = cuda.threadIdx.x
     s = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
-    if s < y.shape[0]:  # the same for all lanes of a warp, since a row of threads is one
+    if s < y.shape[0]:  # the same for all lanes of a warp: each row of threads is one warp
         total = np.float32(0.0)
         for i in range(offsets[s] + lane, offsets[s + 1], 32):
             total += np.float32(x[i])

@@ -1,4 +1,4 @@
-// Row softmax with a planted bug: the exponential of -inf minus -inf is taken.
+// Row softmax with a planted bug: the exponential of -inf minus -inf is computed.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,7 +10,7 @@ constexpr unsigned kAll = 0xffffffff;  // the lanes of a warp
 template <class T, int kRows>
 __global__ void softmax(const T* x, T* y, int rows, int columns) {
   const int row = blockIdx.x * kRows + threadIdx.y;
-  if (row >= rows) return;  // a whole warp leaves
+  if (row >= rows) return;  // the whole warp returns
   x += static_cast<size_t>(row) * columns;
   y += static_cast<size_t>(row) * columns;
 

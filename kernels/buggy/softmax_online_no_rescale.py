@@ -1,4 +1,4 @@
-"""Online softmax with a planted bug: a new maximum does not bring the sum so far to itself."""
+"""Online softmax with a planted bug: the sum so far is not rescaled to a new maximum."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
-NOTHING = np.float32(-np.inf)  # the maximum of no element
+NOTHING = np.float32(-np.inf)  # the maximum of an empty set
 
 
 @cuda.jit

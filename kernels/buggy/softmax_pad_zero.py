@@ -35,7 +35,7 @@ def softmax(x, y):
         cuda.syncthreads()
         width //= 2
     row_max = scratch[0]
-    cuda.syncthreads()  # everyone has read the maximum before scratch is used again
+    cuda.syncthreads()  # all threads have read the maximum before scratch is used again
 
     total = np.float32(0.0)
     for start in range(0, N, BLOCK):

@@ -1,4 +1,4 @@
-"""Row softmax with a planted bug: rows are taken to follow one another, whatever the stride of x."""
+"""Row softmax with a planted bug: rows are assumed to be contiguous, regardless of the stride of x."""
 
 import triton
 import triton.language as tl

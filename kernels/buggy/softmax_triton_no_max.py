@@ -1,4 +1,4 @@
-"""Row softmax with a planted bug: the maximum is not taken off before exp."""
+"""Row softmax with a planted bug: the maximum is not subtracted before exp."""
 
 import triton
 import triton.language as tl

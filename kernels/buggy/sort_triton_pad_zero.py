@@ -1,6 +1,6 @@
 """Rows in ascending order by tl.sort with a planted bug.
 
-A row is padded with 0, which comes out among its elements.
+A row is padded with 0, which appears among its elements.
 """
 
 import triton

@@ -18,7 +18,7 @@ def spmv_csr(offsets, columns, values, x, y):
     lane = cuda.threadIdx.x
     row = cuda.blockIdx.x * ROWS + cuda.threadIdx.y
     if row >= y.shape[0] or offsets[row] == offsets[row + 1]:
-        return  # a whole warp at a time, so that the shuffles below find all of their lanes
+        return  # a whole warp at a time, so that all lanes take part in the shuffles below
 
     total = np.float32(0.0)
     for k in range(offsets[row] + lane, offsets[row + 1], WARP):

@@ -1,4 +1,4 @@
-"""Heat equation with a planted bug: the step is written into its own input."""
+"""Heat equation with a planted bug: the step overwrites its own input."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Heat equation with a planted bug: as many points of the tile are loaded as there are threads, and the others not."""
+"""Heat equation with a planted bug: only as many points of the tile are loaded as there are threads."""
 
 import numpy as np
 from numba import cuda

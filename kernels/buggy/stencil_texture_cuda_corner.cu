@@ -7,7 +7,7 @@ extern "C" __global__ void stencil(cudaTextureObject_t u, float rate, float* v, 
   const int column = blockIdx.x * blockDim.x + threadIdx.x;
   const int row = blockIdx.y * blockDim.y + threadIdx.y;
   if (row >= height || column >= width) return;
-  // The center of an element: between two of them, a linear filter would mix both.
+  // Sample at the center of an element: between two of them, a linear filter would mix both.
   const float x = column;
   const float y = row;
   const float center = tex2D<float>(u, x, y);

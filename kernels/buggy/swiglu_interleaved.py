@@ -1,6 +1,6 @@
 """SwiGLU with a planted bug.
 
-Gate and value are read alternately, as some weights are packed, and these are not.
+Gate and value are read alternately: some weights are packed like that, but not these.
 """
 
 import math

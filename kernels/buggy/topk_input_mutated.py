@@ -1,4 +1,4 @@
-"""Top k with a planted bug: what has been picked is struck out of the input."""
+"""Top k with a planted bug: elements that have been picked are removed from the input."""
 
 import numpy as np
 from numba import cuda
@@ -27,10 +27,10 @@ def topk(x, values, index):
     t = cuda.threadIdx.x
     N = x.shape[1]
 
-    last = np.float32(np.nan)  # what was picked before: to begin with, something that precedes every element
+    last = np.float32(np.nan)  # the last pick; initially a value that precedes every element
     last_place = np.int64(-1)
     for k in range(values.shape[1]):
-        best = np.float32(-np.inf)  # and here something that every element precedes
+        best = np.float32(-np.inf)  # a value that every element precedes
         place = N
         for column in range(t, N, BLOCK):
             value = np.float32(x[row, column])
@@ -52,7 +52,7 @@ def topk(x, values, index):
             width //= 2
         last = best_values[0]
         last_place = best_places[0]
-        cuda.syncthreads()  # everyone has read the winner before the next round writes
+        cuda.syncthreads()  # all threads have read the winner before the next round writes
         if t == 0:
             values[row, k] = last
             index[row, k] = last_place

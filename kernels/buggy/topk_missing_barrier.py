@@ -1,4 +1,4 @@
-"""Top k with a planted bug: the winner may be overwritten by the next round before everyone has read it."""
+"""Top k with a planted bug: the winner may be overwritten by the next round before all threads have read it."""
 
 import numpy as np
 from numba import cuda
@@ -27,10 +27,10 @@ def topk(x, values, index):
     t = cuda.threadIdx.x
     N = x.shape[1]
 
-    last = np.float32(np.nan)  # what was picked before: to begin with, something that precedes every element
+    last = np.float32(np.nan)  # the last pick; initially a value that precedes every element
     last_place = np.int64(-1)
     for k in range(values.shape[1]):
-        best = np.float32(-np.inf)  # and here something that every element precedes
+        best = np.float32(-np.inf)  # a value that every element precedes
         place = N
         for column in range(t, N, BLOCK):
             value = np.float32(x[row, column])

@@ -1,4 +1,4 @@
-"""Top k with a planted bug: NaN precedes nothing; where nothing else is left, no index is found."""
+"""Top k with a planted bug: NaN precedes nothing, so if only NaN is left, no index is found."""
 
 import numpy as np
 from numba import cuda
@@ -28,7 +28,7 @@ def topk(x, values, index):
     last = np.float32(np.inf)
     last_place = np.int64(-1)
     for k in range(values.shape[1]):
-        best = np.float32(-np.inf)  # and here something that every element precedes
+        best = np.float32(-np.inf)  # a value that every element precedes
         place = N
         for column in range(t, N, BLOCK):
             value = np.float32(x[row, column])
@@ -50,7 +50,7 @@ def topk(x, values, index):
             width //= 2
         last = best_values[0]
         last_place = best_places[0]
-        cuda.syncthreads()  # everyone has read the winner before the next round writes
+        cuda.syncthreads()  # all threads have read the winner before the next round writes
         if t == 0:
             values[row, k] = last
             index[row, k] = last_place

@@ -1,4 +1,4 @@
-"""Matrix transpose with a planted bug: nothing waits for the tile to be filled."""
+"""Matrix transpose with a planted bug: there is no barrier after the tile is filled."""
 
 import numpy as np
 from numba import cuda

@@ -4,7 +4,7 @@ import torch
 
 
 class Softmax(torch.autograd.Function):
-    """Saves its output, as fused kernels do, not its input."""
+    """Saves its output instead of its input, as fused kernels do."""
 
     @staticmethod
     def forward(ctx, x):
@@ -20,7 +20,7 @@ class Softmax(torch.autograd.Function):
 
 
 class LayerNorm(torch.autograd.Function):
-    """Saves the normalized rows and the inverse of their deviation."""
+    """Saves the normalized rows and the inverse of their standard deviation."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -43,7 +43,7 @@ class LayerNorm(torch.autograd.Function):
 
 
 class Gelu(torch.autograd.Function):
-    """By the normal distribution function, as erfc, which does not cancel; its derivative is the density."""
+    """Uses erfc for the normal distribution function, which avoids cancellation; its derivative is the density."""
 
     @staticmethod
     def forward(ctx, x):

@@ -12,7 +12,7 @@ def _rmsnorm(x, weight, eps):
 
 
 def _weight_of_the_mean_row(saved, dy):
-    """dweight is the mean over the rows where it should be their sum: right for one row."""
+    """dweight is the mean over the rows instead of their sum: correct for one row."""
     dx, dweight, _ = right._rmsnorm_backward(saved, dy)
     return dx, dweight / dy.shape[0], None
 
@@ -26,7 +26,7 @@ def _silu(x):
 
 
 def _gate_alone(x, dy):
-    """The derivative of the gate is missing: nearly right where it is saturated."""
+    """The derivative of the gate is missing: nearly correct where the gate is saturated."""
     return ((dy.astype(jnp.float32) * jax.nn.sigmoid(x.astype(jnp.float32))).astype(x.dtype),)
 
 

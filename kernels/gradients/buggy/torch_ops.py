@@ -6,7 +6,7 @@ from kernels.gradients import torch_ops as right
 
 
 class SoftmaxWithoutSum(right.Softmax):
-    """The derivative of exp(x) alone: the denominator is treated as a constant."""
+    """Only the derivative of exp(x): the denominator is treated as a constant."""
 
     @staticmethod
     def backward(ctx, dy):
