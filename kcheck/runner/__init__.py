@@ -1,4 +1,4 @@
-"""Runs specs: from a list of them to a stream of events."""
+"""Runs a list of specs, and yields a stream of events."""
 
 from kcheck.runner.calibrate import Calibrator, Measured
 from kcheck.runner.deadline import Deadline

@@ -1,7 +1,7 @@
-"""Advice of the linter on the PTX that just ran, as notes of a run: once per line, not per case.
+"""The linter's advice on the PTX that has just run, as notes of a run: once per line, not per case.
 
-Only for the cpu device, which has the PTX in memory. The findings are cached by a digest of the PTX: a run with
-full caches reads one small file per specialization and imports no parser.
+Only for the cpu device, which has the PTX in memory. The findings are cached by a digest of the PTX, so that a run
+with full caches reads one small file per specialization and does not import the parser.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from kcheck.cpu.cache import ObjectCache
     from kcheck.model.compiled import Launched, Signature
 
-_SHOWN = 5  # notes of one spec
-_ASKED = 8  # cases whose block is looked at
+_SHOWN = 5  # the most notes for one spec
+_ASKED = 8  # the most cases whose blocks are computed
 
 
 def advice_notes(
     spec: OpSpec, device: Device, cases: Sequence[Case], launched: Callable[[], Sequence[Launched]]
 ) -> tuple[str, ...]:
-    """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice once.
+    """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice is
+    given once.
 
     Args:
-        device: on which the cases ran; only one that compiles in this process has PTX to look at.
-        cases: that were run.
-        launched: returns what they launched, as of :meth:`kcheck.device.base.Device.launched`.
+        device: the device on which the cases ran; only one that compiles in this process has PTX to examine.
+        cases: the cases that were run.
+        launched: returns what they launched, like :meth:`kcheck.device.base.Device.launched`.
     """
     if not device.compiles_in_process or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
         return ()
@@ -118,7 +119,7 @@ def _kept(
 
 
 def _where(finding: Finding) -> tuple[str, int]:
-    """File, absolute, and line: the cache is shared by all folders."""
+    """The absolute file and the line: all folders share the cache."""
     assert finding.place is not None
     return os.path.abspath(finding.place.file), finding.place.line
 
@@ -133,7 +134,7 @@ def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: in
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
     kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, "", entry, ptx)
     try:
-        with no_collection():  # which would visit all that Numba made
+        with no_collection():  # it would visit all objects that Numba has made
             module = parse(ptx)
             return advice(kernel, module, module.functions[entry], lanes)
     except (PtxError, KeyError):  # PTX that the linter cannot follow; `kcheck lint` says why

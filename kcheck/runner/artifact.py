@@ -21,17 +21,18 @@ from kcheck.model.compiled import CompiledKernel, Launched, Signature
 class ArtifactCheck:
     """The check of one spec's artifact.
 
-    The cpu device has a compiler in this process, and has used it by the time the cases are done; a child process
-    may help it (:mod:`kcheck.device.precompile`). On other devices the simulator has replaced the compiler, or the
-    process is linked for a GPU's machine code: a child process compiles. The kernel of a ``launch:`` is known
-    before the cases run and compiles in parallel with them; kernels of a launcher are known only after.
+    On the cpu device, the compiler is in this process, and has compiled the kernels when the cases are done; a
+    child process may help (:mod:`kcheck.device.precompile`). On other devices a child process compiles, because
+    the simulator has replaced the compiler, or this process links machine code for a GPU. The kernel of a
+    ``launch:`` is known before the cases run, and compiles in parallel with them; kernels of a launcher are known
+    only afterwards.
 
-    Use it as a context: compilations that still run at its end are stopped.
+    Use it as a context manager: its exit stops compilations that are still running.
 
     Args:
-        spec: with an ``artifact``.
-        device: runs the spec's cases.
-        cases: as they will run.
+        spec: the spec, with an ``artifact``.
+        device: the device that runs the spec's cases.
+        cases: the cases, in the order in which they will run.
     """
 
     def __init__(self, spec: OpSpec, device: Device, cases: Iterable[Case]) -> None:
@@ -62,10 +63,10 @@ class ArtifactCheck:
         return not self._begun or any(compilation.running for compilation in self._begun)
 
     def result(self, launched: Iterable[Launched]) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-        """(findings, notes), once the cases have run. Notes list what was declared and not checked.
+        """(findings, notes), once the cases have run. Notes list what was declared but not checked.
 
         Args:
-            launched: by the cases, as of :meth:`kcheck.device.base.Device.launched`.
+            launched: what the cases launched, from :meth:`kcheck.device.base.Device.launched`.
 
         Raises:
             KernelError: the compiler's process cannot load a kernel's file.
@@ -103,7 +104,7 @@ class ArtifactCheck:
 
 
 def compile_ahead(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Precompile | None:
-    """Compile in other processes for cases with arrays that count as strided; None if that gains nothing."""
+    """Compile in other processes, for arrays that Numba types as strided; None if that does not save time."""
     of_numba = spec.kernel is not None and spec.launch is not None and spec.kernel.kind == "numba"
     if not of_numba or not device.compiles_in_process:
         return None
@@ -116,7 +117,7 @@ class LaunchedKernel:
     """A kernel that a launcher launched.
 
     Attributes:
-        signatures: of its launches, each once, in order.
+        signatures: the signatures of its launches, each once, in order.
         blocks: its threads per block and the bytes of dynamic shared memory, each pair once, in order.
         codes: the code that ran, for a kernel that is not Numba's.
     """
@@ -133,7 +134,7 @@ class LaunchedKernel:
 
 
 def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
-    """The kernels that a launcher launched; notes are added about those that cannot be compiled again."""
+    """The kernels that a launcher launched; adds to ``notes`` those that cannot be compiled again."""
     found: dict[tuple[FunctionRef, object], tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
     others: dict[FunctionRef, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
@@ -164,6 +165,6 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
 
 
 def not_found(kernel: FunctionRef) -> str:
-    """The note about a kernel that another process would have to load and cannot."""
+    """The note about a kernel that another process cannot load."""
     fix = f"bind it to a name at the top level of {kernel.path}"
     return f"artifact of {kernel.name} was not checked: a function makes this kernel; {fix}"

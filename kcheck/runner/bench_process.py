@@ -1,8 +1,10 @@
 """A process that runs cases for a worker of a cluster: ``python -m kcheck.runner.bench_process PIPE ALIVE``.
 
 Args:
-    PIPE: a file descriptor. A :class:`kcheck.runner.session.Setup` comes in, then tasks; answers go out.
-    ALIVE: a file descriptor whose other end the worker has: when it is closed, this process ends.
+    PIPE: a file descriptor, from which a :class:`kcheck.runner.session.Setup` and then tasks are read, and to
+    which
+        answers are written.
+    ALIVE: a file descriptor whose other end is in the worker: when that is closed, this process ends.
 """
 
 from __future__ import annotations
@@ -27,14 +29,15 @@ from kcheck.runner.worker import Answer, Done, Task, serve
 
 
 class _Channel:
-    """A :class:`kcheck.runner.worker.Channel` to the client, by way of the worker."""
+    """A :class:`kcheck.runner.worker.Channel` to the client, through the worker."""
 
     def __init__(self, pipe: Connection, folder: str) -> None:
         self._pipe = pipe
         self._folder = folder
 
     def send(self, answer: Answer | DeviceUnavailable | tuple[str, str]) -> None:
-        """The first goes to the worker; then each begins with a byte that is 1 for the last one of a task."""
+        """The first message is for the worker. The others are answers, after a byte that is 1 for the last of a
+        task."""
         if isinstance(answer, DeviceUnavailable | tuple):
             self._pipe.send(answer)
         else:
@@ -61,14 +64,14 @@ def _serve(pipe: Connection) -> None:
 
 
 def _end_with(other: int) -> None:
-    """End when the other end of a pipe is closed: Linux sends SIGIO, whose default is to end the process."""
+    """End this process when the other end of a pipe is closed: Linux sends SIGIO, which by default ends it."""
     fcntl.fcntl(other, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(other, fcntl.F_SETFL, fcntl.fcntl(other, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def main() -> None:
     """Run cases until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the worker's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C
     pipe = Connection(int(sys.argv[1]))
     _end_with(int(sys.argv[2]))
     with contextlib.suppress(EOFError, ConnectionError):

@@ -1,19 +1,20 @@
-"""Which cases run in instrumented code: as many as keep the run within about three times the time without.
+"""Decides which cases run in instrumented code, so that a run takes at most about three times as long as without
+it.
 
 Instrumented code (racecheck, initcheck, overflow) gives the same bits, so a case runs either in it or in plain
-code. Compiling it, once per specialization, is expensive, and it is slower. A device reports how many seconds a
-case spent there; all other time of the run, *the rest*, is at most what the run would have taken without. So the
-run stays within its limit if the seconds spent are at most SHARE times the rest. A case is instrumented
+code. It is slower, and compiling it, once per specialization, is expensive. A device reports how many seconds a
+case spent in it; all other time of the run, *the rest*, is at most what the run would have taken without it. So
+the run stays within its limit if the seconds spent are at most SHARE times the rest. A case is instrumented if
 
-* if it is one of the first ALWAYS of its spec, examples first, whatever it costs;
-* or if its expected cost is at most SHARE times the rest of a case: it stays within the limit by itself, so
-  that code compiled earlier is used;
-* or if its expected cost is at most its share of the remaining budget: SHARE times the rest, as it will be when
-  the spec is done, less the seconds spent, divided evenly among the remaining cases.
+* it is one of the first ALWAYS of its spec, examples first, regardless of its cost;
+* or its expected cost is at most SHARE times the rest of a typical case: such a case stays within the limit by
+  itself, so that code that is already compiled is used;
+* or its expected cost is at most its share of the remaining budget: SHARE times the rest, as it will be when the
+  spec is done, less the seconds spent, divided evenly among the remaining cases.
 
-The expected cost is that of the cheapest case of the spec with arrays as large; if there is none, that of the
-largest one in proportion to bytes. So when time is short small cases are chosen, since small shapes show races
-too, and large ones once the unused shares are enough.
+The expected cost is that of the cheapest case of the spec with arrays that are at least as large; if there is
+none, it is scaled from the largest one in proportion to bytes. So if time is short, small cases are chosen,
+because small shapes show races too, and large ones as soon as the unused shares suffice.
 """
 
 from __future__ import annotations

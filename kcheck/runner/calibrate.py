@@ -1,4 +1,4 @@
-"""From the events of a run to envelopes: the errors that ``tolerance: calibrated`` accepts."""
+"""Computes envelopes, the errors that ``tolerance: calibrated`` accepts, from the events of a run."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from kcheck.specfile.paths import shown
 
 MARGIN = 1.5
 LEAST = 20
-"""With fewer errors the 95th percentile is the largest one, and a single case decides."""
+"""With fewer errors, the 95th percentile is the largest one, so that a single case decides."""
 
 
 def envelope(errors: Sequence[float], dtype: str) -> Envelope:
-    """The envelope of the scaled errors of a correct kernel, of which there is at least one.
+    """The envelope of the scaled errors (at least one) of a correct kernel.
 
-    Never below the unit roundoff of the dtype: a reference that is rounded once is right.
+    It is never below the unit roundoff of the dtype, because a reference that is rounded once is correct.
     """
     ordered = sorted(errors)
 
@@ -46,8 +46,8 @@ def envelope(errors: Sequence[float], dtype: str) -> Envelope:
 
 
 def measured_spec(spec: OpSpec, count: int, seed: int | None) -> OpSpec:
-    """The spec for a calibration run: judged without a calibration, on cases that ``kcheck run`` does not draw (so
-    that it is not tested on the data it was fitted to), without its artifact."""
+    """The spec for a calibration run: judged without a calibration and without its artifact, on cases that
+    ``kcheck run`` does not draw, so that a calibration is not tested on the data it was fitted to."""
     master = derive(spec.seed, "calibrate") if seed is None else seed
     return replace(measurable(spec), count=count, seed=master, artifact=None)
 
@@ -60,8 +60,8 @@ class Measured:
         errors: by output dtype, the largest scaled error of each output of each judged case.
         refusal: why there is no envelope; empty if there is one.
         see: the command that shows why.
-        failed: whether a case failed: a verdict on the kernel.
-        nothing: whether there is nothing to calibrate: no output is floating point.
+        failed: whether a case failed, so that the kernel may be wrong.
+        nothing: whether there is nothing to calibrate, because no output is floating point.
     """
 
     spec: OpSpec
@@ -76,7 +76,7 @@ class Measured:
         return not output_dtypes(self.spec)
 
     def calibration(self, device: str, versions: Mapping[str, str]) -> Calibration:
-        """For the file; only if nothing was refused."""
+        """The calibration for the file; only if ``refusal`` is empty."""
         envelopes = {dtype: envelope(errors, dtype) for dtype, errors in self.errors.items()}
         return Calibration(self.spec.op, self.spec.seed, self.cases, device, versions, envelopes)
 

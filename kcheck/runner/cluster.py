@@ -1,7 +1,8 @@
 """The workers of a Dask cluster, as :class:`kcheck.runner.remote.Workers`: a process for each of their threads.
 
-Dask carries: contents by digest, tasks to the worker that a session is on, replies back. Which cases run where is
-decided in :mod:`kcheck.runner.remote`, as for the processes of one machine, so no more is in flight than there.
+Dask only transports: contents by digest, tasks to the worker of a session, and replies.
+:mod:`kcheck.runner.remote` decides which cases run where, as for the processes of one machine, so the same number
+of tasks is in flight.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ from kcheck.runner.wire import at_client, to_worker
 from kcheck.runner.worker import Task
 
 CONNECT = 5.0
-"""Seconds for the scheduler to answer."""
+"""How many seconds the scheduler has to answer."""
 
 ARRIVE = 10.0
-"""Seconds until the scheduler has a worker, and until the run begins without workers that are not ready."""
+"""How many seconds to wait until the scheduler has a worker; and after how many seconds the run begins without the
+workers that are not ready."""
 
 READY = 120.0
-"""Seconds until one of its workers is ready: each imports kcheck, and may be busy."""
+"""How many seconds to wait until a worker is ready: it imports kcheck, and may be busy."""
 
 REJOIN = 30.0
-"""Seconds that a run waits for a worker when the last one is gone: a nanny starts another in its place."""
+"""How many seconds a run without workers waits for one: a nanny starts a new worker when one dies."""
 
 _POLL = 1.0
 _ENVIRONMENT = ("KCHECK_CC",)  # variables that verdicts depend on
@@ -52,7 +54,7 @@ _START = "start them with: dask scheduler; dask worker ADDRESS"
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A session is ready: its worker's address, its future, and what it said of itself."""
+    """A session is ready: its worker's address, its future, and its greeting."""
 
     address: str
     session: Future
@@ -61,7 +63,7 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """A worker cannot be used. ``error``: why."""
+    """A worker cannot be used, because of ``error``."""
 
     address: str
     error: BaseException
@@ -69,7 +71,7 @@ class _Failed:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """A task of a slot is done: its reply, or why there is none."""
+    """A task of a slot is done: its reply, or the error that it ended with."""
 
     slot: int
     future: Future
@@ -84,9 +86,11 @@ class _Slot:
     """One thread of a worker.
 
     Attributes:
-        name: of its session. life: of the process in that.
+        name: the name of its session.
+        life: the number of the session's process.
         last: the newest task, after which the next one runs.
-        open: the tasks whose replies are not here.
+        open: the tasks whose replies have not arrived.
+        gone: the worker no longer exists.
     """
 
     address: str
@@ -99,12 +103,12 @@ class _Slot:
 
 
 class Cluster:
-    """A context: at its end, the processes on the workers are gone.
+    """The workers of a cluster. A context manager, whose exit ends the processes on the workers.
 
     Args:
-        address: of the scheduler: ``tcp://host:8786``.
-        device, targets: as of :func:`kcheck.device.choose`.
-        warn: called with which worker is not used, and why.
+        address: the scheduler's, such as ``tcp://host:8786``.
+        device, targets: as for :func:`kcheck.device.choose`.
+        warn: is called with a message about each worker that is not used, and why.
     """
 
     def __init__(
@@ -123,8 +127,8 @@ class Cluster:
         self._warn = warn
         self._client: Any = None
         self._slots: list[_Slot] = []
-        self._known: set[str] = set()  # addresses that were asked to open sessions, or refused
-        self._pending: dict[str, int] = {}  # sessions that are being opened
+        self._known: set[str] = set()  # addresses of workers that were asked to open sessions, or rejected
+        self._pending: dict[str, int] = {}  # by address, how many sessions are being opened
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._roots: tuple[str, ...] = ()
         self._contents: dict[str, bytes] = {}
@@ -152,7 +156,7 @@ class Cluster:
         while not self._slots or self._pending:
             waited = time.monotonic() - begun
             if self._slots and waited > ARRIVE:
-                break  # the others join when they are ready
+                break  # the other workers join when they are ready
             if not self._slots and waited > (READY if self._pending else ARRIVE):
                 self._none_ready()
             self._look()
@@ -195,10 +199,10 @@ class Cluster:
                 found += self._take(self._news.get(timeout=max(0.01, min(_POLL, until - time.monotonic()))))
 
     def _connect(self) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # kcheck reports errors itself
         try:
             with warnings.catch_warnings(), dask.config.set({"distributed.comm.timeouts.connect": CONNECT}):
-                warnings.simplefilter("ignore")  # of versions: those that matter are compared here
+                warnings.simplefilter("ignore")  # about versions: kcheck compares the ones that matter
                 self._client = Client(self._address, timeout=CONNECT, set_as_default=False, name="kcheck")
         except (OSError, TimeoutError, ValueError) as error:
             why = str(error) or type(error).__name__
@@ -207,7 +211,8 @@ class Cluster:
     def _collect_contents(self, specs: Sequence[OpSpec]) -> None:
         manifest, self._contents = collected(specs)
         self._roots = manifest.folders
-        work = to_worker((list(specs), replace(self._options, deadline=None)), self._roots)  # clocks differ
+        # No deadline: clocks differ between machines.
+        work = to_worker((list(specs), replace(self._options, deadline=None)), self._roots)
         self._contents[digest_of(work)] = work
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         self._setup = Setup(manifest, digest_of(work), self._device, self._targets, environment)
@@ -220,7 +225,7 @@ class Cluster:
         )
 
     def _looked_for(self) -> list[Message]:
-        """Look for workers that have come or gone, if that is some time ago."""
+        """Look for new and lost workers, unless that was done less than _POLL seconds ago."""
         if time.monotonic() - self._looked < _POLL:
             return []
         before = [slot.gone for slot in self._slots]
@@ -232,7 +237,7 @@ class Cluster:
         ]
 
     def _look(self) -> None:
-        """Open sessions on workers that have come; slots of those that have gone are gone."""
+        """Open sessions on new workers, and mark the slots of lost workers as gone."""
         if time.monotonic() - self._looked < _POLL:
             return
         self._looked = time.monotonic()
@@ -263,7 +268,7 @@ class Cluster:
             self._client.loop.add_callback(self._open, address, count)
 
     def _other_versions(self) -> dict[str, str]:
-        """By address of a worker whose versions differ from this process's: which."""
+        """The differences, by address of each worker whose versions differ from this process's."""
         ours = get_versions(_PACKAGES)["packages"]
         found = self._client.get_versions(packages=list(_PACKAGES))["workers"]
         wrong: dict[str, str] = {}
@@ -282,7 +287,7 @@ class Cluster:
         self._warn(f"the worker {address} is not used: {why}")
 
     async def _open(self, address: str, count: int) -> None:
-        """Bring what a worker lacks, and open its sessions. In the thread of the client."""
+        """Send a worker the contents that it lacks, and open its sessions. Runs in the thread of the client."""
         assert self._setup is not None
         try:
             missing = await self._submit(address, lacking, tuple(self._contents))
@@ -321,7 +326,7 @@ class Cluster:
 
     def _joined(self, opened: _Opened) -> list[Message]:
         name, device, description = opened.said
-        if opened.address not in self._pending:  # it has gone, or is not used
+        if opened.address not in self._pending:  # the worker is gone, or was rejected
             return []
         if self.name and device != self.name:
             self._refuse(opened.address, f"its device is {device}, but the other workers have {self.name}")
@@ -336,7 +341,7 @@ class Cluster:
 
     def _replied(self, worker: int, reply: Reply) -> list[Message]:
         slot = self._slots[worker]
-        if reply.session != slot.name:  # its worker has started again under its old address
+        if reply.session != slot.name:  # the worker was restarted with the same address
             slot.name, slot.life = reply.session, 0
             return self._ended(worker, "its Dask worker started again")
         if reply.life != slot.life:
@@ -348,14 +353,14 @@ class Cluster:
         return found
 
     def _ended(self, worker: int, why: str) -> list[Message]:
-        """The process of a slot has ended, and another one has taken its place."""
+        """The process of a slot has ended and was replaced."""
         slot = self._slots[worker]
-        slot.open.clear()  # tasks of the process that ended have no answers
+        slot.open.clear()  # tasks of the ended process will not be answered
         slot.last = None
         return [(worker, Died(why))]
 
     def _lost(self, worker: int, error: BaseException) -> list[Message]:
-        """A task has no reply: its worker is gone, or Dask or a session has an error."""
+        """A task has no reply: its worker is gone, or there was an error in Dask or in a session."""
         slot = self._slots[worker]
         if isinstance(error, UserError | InternalError):
             raise error
@@ -367,7 +372,7 @@ class Cluster:
 
 
 def _session(setup: Setup) -> object:
-    """A session, on the worker that runs this, with its share of the cores."""
+    """Create a session on the worker that runs this function, with its share of the cores."""
     share = max(1, cores() // get_worker().state.nthreads)
     return CaseProcess(replace(setup, environment={**setup.environment, "KCHECK_THREADS": str(share)}))
 

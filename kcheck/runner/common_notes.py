@@ -1,6 +1,6 @@
-"""Notes of a spec, not of a case: that an output is wrong only by narrow rounding, or among equal values.
+"""Notes about a spec, not about a case: an output is wrong only because of narrow rounding, or among equal values.
 
-A bug may look like that in one case. The note is right only if every failing case has it.
+A bug may look like that in one case, so the note is correct only if every failing case has it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CommonNotes:
         self._common: dict[str, None] | None = None
 
     def take(self, verdict: Verdict) -> Verdict:
-        """Count a case; its verdict without such notes."""
+        """Count a case; returns its verdict without such notes."""
         found = dict.fromkeys(filter(is_of_all, verdict.notes))
         if verdict.status is not Status.PASSED:
             before = found if self._common is None else self._common
@@ -30,12 +30,13 @@ class CommonNotes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is right of the whole spec."""
+        """The notes that are correct for the whole spec."""
         return tuple(self._common or ())
 
 
 def not_of_all(parts: Iterable[tuple[bool, Sequence[str]]]) -> frozenset[str]:
-    """The common notes that a part with failures lacks, of parts as (whether a case failed, notes)."""
+    """The notes of this kind that some part with failures lacks. ``parts``: (whether a case failed, notes) of
+    each."""
     listed = [(failed, {note for note in notes if is_of_all(note)}) for failed, notes in parts]
     every = {note for _, notes in listed for note in notes}
     return frozenset(note for note in every if any(failed and note not in notes for failed, notes in listed))

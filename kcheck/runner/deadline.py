@@ -1,4 +1,4 @@
-"""The time budget of a run: no case starts after it, and the run does not wait much longer for workers."""
+"""The time budget of a run: no case starts after its end, and the run does not wait much longer for workers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kcheck.dataclass import dataclass
 
 GRACE = 8.0
-"""Seconds that worker processes have for the cases that they run when the budget is used up. The time of a case in
-the process of the run itself has no such limit."""
+"""How many seconds worker processes have to finish the cases that are running when the budget is used up. Cases
+that run in the run's own process have no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Deadline:
 
     Attributes:
         seconds: the budget, for messages.
-        end: on the clock.
-        clock: seconds; the same in every process of this machine.
+        end: a time on ``clock``, in seconds.
+        clock: returns seconds, the same in every process of this machine.
     """
 
     seconds: float
@@ -28,15 +28,15 @@ class Deadline:
 
     @classmethod
     def of(cls, seconds: float | None, begun: float) -> Deadline | None:
-        """The end of a budget that began at a time of ``time.monotonic``; None without a budget."""
+        """The end of a budget that began at ``begun``, by ``time.monotonic``; None without a budget."""
         return None if seconds is None else cls(seconds, begun + seconds)
 
     @property
     def passed(self) -> bool:
-        """Whether no further case begins."""
+        """Whether the budget is used up: no further case begins."""
         return self.clock() >= self.end
 
     @property
     def patience(self) -> float:
-        """Seconds for which the results of workers are still waited for; at least 0."""
+        """How many seconds the run still waits for results of workers; at least 0."""
         return max(0.0, self.end + GRACE - self.clock())

@@ -1,4 +1,4 @@
-"""One case run and judged, for any caller: a run, a reproduction, a step of a search."""
+"""Runs and judges one case, for any caller: a run, a reproduction, a step of a search."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def execute(
     arrays: CaseArrays | None = None,
     observe: Callable[[OpSpec, CaseArrays, Expected], None] | None = None,
 ) -> Executed:
-    """Make a case's arrays, launch, judge. An error of the kernel or its spec becomes a verdict.
+    """Make a case's arrays, launch, and judge. An error in the kernel or its spec becomes a verdict.
 
     Args:
         timeout: seconds for the launch; None for no limit.
-        instrument: maps the bytes of the arrays to the sanitizers that need instrumented code; default: all that
-            the device can run and the spec does not switch off.
-        arrays: of the case, if they are known: restored from a snapshot. Otherwise made from its seed.
-        observe: gets the arrays and their expected outputs after they were judged.
+        instrument: maps the size of the arrays in bytes to the sanitizers to instrument for. Default: all that the
+            device can run and the spec does not switch off.
+        arrays: the arrays of the case, if they were restored from a snapshot. Default: made from its seed.
+        observe: is called with the arrays and their expected outputs after the case was judged.
 
     Raises:
         InternalError: an error in kcheck itself.
@@ -88,7 +88,7 @@ def execute(
 
 
 def device_for(spec: OpSpec, device: Device) -> Device:
-    """Where a spec runs: on the device of the run, or in this process if it is an array function."""
+    """The device of a spec: that of the run, or this process for an array function."""
     return device if spec.function is None else HOST
 
 
@@ -99,5 +99,5 @@ def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
 
 
 def as_finding(fault: Fault, rule: str = "spec") -> Finding:
-    """A fault that keeps a case from being judged."""
+    """A finding for a fault because of which a case cannot be judged."""
     return Finding(rule, fault.what, fix=fault.fix, place=fault.span)

@@ -1,4 +1,5 @@
-"""``kcheck lint``: compile what specs name as for a GPU, measure it, compare it with ``artifact:``."""
+"""``kcheck lint``: compiles the kernels of specs as for a GPU, measures them, and compares them with
+``artifact:``."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Linted:
     """The result for a spec or a PTX file.
 
     Attributes:
-        op, path: of the spec; the file's path alone for PTX.
+        op, path: the spec's; for a PTX file, only its path.
         metrics: one for each kernel, target and choice of argument types.
         findings: violations of ``artifact:``.
         notes: what was not examined.
@@ -57,7 +58,7 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
 
     Args:
         device: the device to watch a launcher's kernels on; used only for specs with ``launcher:``.
-        targets: instead of those of the spec or its project.
+        targets: replace those of the spec or its project; empty for those.
         sass: examine the machine code, too.
 
     Raises:
@@ -110,7 +111,7 @@ _Block: TypeAlias = tuple[Index3, int]
 
 
 def _usual_block(launch: LaunchSpec, cases: Sequence[Case], notes: list[str]) -> _Block | None:
-    """The block, with its dynamic shared memory, of most of a spec's cases."""
+    """The most common block of a spec's cases, with its dynamic shared memory."""
     counted: Counter[Geometry] = Counter()
     for case in cases:
         try:
@@ -142,7 +143,7 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
                 outcome = device.run(spec, materialize(spec, case), timeout=TIMEOUT)
         except SpecError:
             continue
-        if any(finding.rule == "timeout" for finding in outcome.findings):  # each case would take as long
+        if any(finding.rule == "timeout" for finding in outcome.findings):  # others would take as long
             notes.append(f"{case.id} did not end within {TIMEOUT:g} s; no other case was launched")
             break
     found = kernels_launched(spec, device.launched(spec), notes)
@@ -156,7 +157,7 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
 
 
 def _largest_first(cases: Sequence[Case]) -> list[Case]:
-    """Cases with elements come before those without, for which a launcher may launch nothing."""
+    """Sort cases so that those with elements come first: without elements, a launcher may not launch anything."""
     return sorted(cases, key=lambda case: -min(case.dims.values(), default=1))
 
 
@@ -166,13 +167,13 @@ def lint_ptx(
     """Measure the kernels of a PTX file.
 
     Args:
-        entry: the mangled name of one kernel, or a part of it that occurs in no other; empty: every kernel.
-        targets: empty: the one that the file names.
+        entry: the mangled name of one kernel, or a unique part of it; empty for every kernel.
+        targets: empty for the one that the file names.
         block: threads per block for the occupancy.
 
     Raises:
         PtxError: the text is not PTX.
-        KernelError: there is no such entry, or the assembler refuses the file.
+        KernelError: there is no such entry, or the assembler rejects the file.
     """
     module = parse(text, file)
     names = [function.name for function in module.entries if entry in function.name]
@@ -201,7 +202,7 @@ def lint_ptx(
 
 
 def _assembled(ptx: str, target: str) -> tuple[dict[str, Resources], str, str]:
-    """(resources by entry, machine code, or why it is missing) of a module.
+    """(resources by entry, machine code, why there is no machine code) of a module.
 
     Raises:
         ToolFailed: the assembler rejects it.

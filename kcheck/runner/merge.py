@@ -1,7 +1,7 @@
-"""The events of a run from those of its shards: as one process would have given them, except for times.
+"""Merges the events of shards into those of the whole run: the same as from a single process, except for times.
 
-Only where a spec is split between shards and stops early does it differ: each shard decides for its own cases
-whether a case that does not end, or a first case that cannot be judged, stops the others.
+They differ only if a spec that is split between shards stops early: each shard decides for its own cases whether a
+case that does not end, or a first case that cannot be judged, stops the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcheck.runner.common_notes import not_of_all
 from kcheck.runner.reaching import Reaching
 
 _Named = tuple[str, Sequence[Event]]
-"""A file, and the events of the shard in it."""
+"""The name of a file, and the events of the shard in it."""
 
 
 def merged_shards(shards: Sequence[_Named]) -> list[Event]:
@@ -27,7 +27,7 @@ def merged_shards(shards: Sequence[_Named]) -> list[Event]:
         shards: each with the name of its file, in any order. A ``Captured`` comes before its case.
 
     Raises:
-        UserError: a shard is missing, or given twice, or is not of the same run; with the fix.
+        UserError: a shard is missing, is given twice, or is from a different run; the message has the fix.
     """
     ordered = _checked(shards)
     heads = [_head(events)[0] for _, events in ordered]
@@ -42,7 +42,7 @@ def merged_shards(shards: Sequence[_Named]) -> list[Event]:
                 and _splits(plan, number, len(ordered))
                 and _same_refusal(specs[-1][0], spec[0])
             ):
-                continue  # its code cannot be loaded, in the shard before either
+                continue  # the previous shard could not load it either
             specs.append(spec)
     body = [event for spec in _joined(specs) for event in spec]
     ends = [_finish(events) for _, events in ordered]
@@ -57,7 +57,7 @@ def merged_shards(shards: Sequence[_Named]) -> list[Event]:
 
 
 def _checked(shards: Sequence[_Named]) -> list[_Named]:
-    """The shards by number; each is there once, and all are of one run."""
+    """The shards in the order of their numbers, after checking that all of one run are given, each once."""
     name = shards[0][0]
     run, first = _head(shards[0][1])
     by_number: dict[int, _Named] = {}
@@ -148,7 +148,7 @@ def _whole(command: str) -> str:
 
 
 def events_by_spec(events: Iterable[Event]) -> list[list[Event]]:
-    """The events of each spec of a run, from its start or refusal on."""
+    """The events of each spec of a run, starting with SpecStarted or SpecRefused."""
     found: list[list[Event]] = []
     for event in events:
         if isinstance(event, SpecRefused | SpecStarted):
@@ -165,7 +165,7 @@ def _same_refusal(before: Event, after: Event) -> bool:
 
 
 def _splits(plan: Sequence[PlannedSpec], number: int, of: int) -> bool:
-    """Whether a spec has cases on both sides of the beginning of a shard, counted from 0."""
+    """Whether a spec has cases before and after the beginning of shard ``number``, counted from 0."""
     cut = sum(spec.cases for spec in plan) * number // of
     before = 0
     for spec in plan:
@@ -176,7 +176,7 @@ def _splits(plan: Sequence[PlannedSpec], number: int, of: int) -> bool:
 
 
 def _joined(specs: Iterable[list[Event]]) -> Iterator[list[Event]]:
-    """The specs, those that several shards have parts of as one."""
+    """The specs, with the parts of a spec from several shards joined."""
     parts: list[list[Event]] = []
     for spec in specs:
         first = spec[0]
@@ -248,7 +248,7 @@ def _sum(ends: Sequence[SpecFinished], planned: int) -> SpecFinished:
 
 
 def _shapes(ends: Sequence[SpecFinished]) -> dict[str, tuple[str, ...]]:
-    """By dim the classes of its sizes, in the order in which the cases show them."""
+    """The classes of the sizes of each dim, in the order in which cases have them."""
     found: dict[str, dict[str, None]] = {}
     for end in ends:
         for dim, classes in end.shapes.items():
@@ -257,7 +257,7 @@ def _shapes(ends: Sequence[SpecFinished]) -> dict[str, tuple[str, ...]]:
 
 
 def _notes(ends: Sequence[SpecFinished]) -> tuple[str, ...]:
-    """The notes of all parts, each once, in the order in which they arise in one run."""
+    """The notes of all parts, each once, in the order that a single run would give them."""
     groups = [end.tally.notes if end.tally is not None else (end.notes,) for end in ends]
     stages = max(map(len, groups))
     dropped = not_of_all((bool(end.failed or end.errors), end.notes) for end in ends)

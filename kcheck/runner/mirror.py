@@ -1,7 +1,8 @@
-"""The files of a run on another machine: each is sent once, by digest, into a copy of the project there.
+"""Copies the files of a run to another machine. Each content is sent once, by digest.
 
-A copy has the same path in every run, since the keys of compiled kernels have the paths of their files. A run with
-other files than the one before changes the copy, unless another run uses it: then it takes the next one.
+A copy of the project has the same path in every run, because the cache keys of compiled kernels contain the paths
+of their files. A run whose files differ from the previous run's changes the copy, unless another run is using it;
+then it uses the next copy.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kcheck.model.paths import source_file
 from kcheck.specfile import files_of
 
 _UNUSED = 30 * 24 * 3600
-"""Seconds after which a copy that no run has used is deleted."""
+"""How many seconds an unused copy is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Manifest:
     """The files of a run.
 
     Attributes:
-        owner: whose they are: the user, the machine and the project.
+        owner: the user, the machine and the project.
         files: SHA-256 by absolute path.
-        folders: that exist there, whatever is in them.
+        folders: folders to create even if no file is in them.
         cwd: the folder in which the command was started.
     """
 
@@ -48,20 +49,21 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Of all of it."""
+        """The digest of all attributes."""
         text = json.dumps([self.owner, sorted(self.files.items()), sorted(self.folders), self.cwd])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_of(content: bytes) -> str:
-    """The name under which a content is sent."""
+    """The SHA-256 of a content, which is its name."""
     return hashlib.sha256(content).hexdigest()
 
 
 def collected(specs: Sequence[OpSpec]) -> tuple[Manifest, dict[str, bytes]]:
     """The files that the verdicts of specs depend on, and their contents by digest.
 
-    Those are what :func:`kcheck.specfile.files_of` lists. A file that the user's code opens is not among them.
+    These are the spec, its functions and what :func:`kcheck.specfile.files_of` lists. Files that the user's code
+    opens are not included.
     """
     files: dict[str, str] = {}
     contents: dict[str, bytes] = {}
@@ -86,13 +88,13 @@ def collected(specs: Sequence[OpSpec]) -> tuple[Manifest, dict[str, bytes]]:
 
 
 def kept_contents() -> ObjectCache:
-    """What this machine has received, by digest."""
+    """The contents that this machine has received, by digest."""
     return ObjectCache(settings(os.environ).cache / "sources", limit=256 << 20)
 
 
 @contextlib.contextmanager
 def mirror(manifest: Manifest) -> Iterator[str]:
-    """The path of a folder with a copy of the files, which does not change in the context.
+    """A context manager: the path of a folder with a copy of the files, which does not change within the context.
 
     Raises:
         UserError: the cache folder cannot be written.
@@ -112,7 +114,7 @@ def mirror(manifest: Manifest) -> Iterator[str]:
 
 
 class _Lock:
-    """An open file with a lock on it. A context: at its end it is released."""
+    """A lock on a file. A context manager, whose exit releases it."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -124,11 +126,11 @@ class _Lock:
         os.close(self._handle)
 
     def share(self) -> None:
-        """Wait until no other process changes the folder."""
+        """Get a shared lock: wait until no other process changes the folder."""
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     def own(self) -> bool:
-        """Whether no other process uses the folder; until :meth:`share`, none will."""
+        """Try to get an exclusive lock; False if another process uses the folder."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -137,7 +139,7 @@ class _Lock:
 
 
 def _taken(folder: Path, manifest: Manifest) -> _Lock | None:
-    """The lock on a copy with these files; None if another run uses it with others."""
+    """The lock on a copy with these files; None if another run uses the copy with different files."""
     lock = _Lock(folder.with_name(f"{folder.name}.lock"))
     while True:
         lock.share()
@@ -158,7 +160,11 @@ def _state(folder: Path) -> str:
 
 
 def _fill(folder: Path, manifest: Manifest) -> None:
-    """Make a copy of the files, and of nothing else."""
+    """Replace the folder by a copy of the files.
+
+    Raises:
+        UserError: this machine has not received a content.
+    """
     state = folder.with_name(f"{folder.name}.state")
     state.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -35,30 +35,30 @@ class Options:
     """The options of a run.
 
     Attributes:
-        command: the command line as typed, shell-quoted, for the reader of a report.
-        count, seed: of the generated cases, instead of the spec's; None: the spec's.
-        case_seed: run exactly the case of this seed, of every spec.
+        command: the command line as typed, shell-quoted, for reports.
+        count, seed: the number and the master seed of the generated cases; None for the spec's.
+        case_seed: run only the case of this seed, for every spec.
         keyword: ``-k``; empty selects everything.
         max_failures: stop after this many cases that failed or could not be checked; None for no limit.
             ``--fail-fast`` is 1.
         timeout: seconds for the launch of one case; None for no limit.
         strict: warnings about a spec as a whole (``vacuous``) are errors.
-        sanitize: ``--sanitize``: levels instead of those of every spec. Sanitizers named here see every case.
-        capture: yield the arrays and results of failing cases, to store them.
-        recalled: by root and path of a spec, the cases to run before its other cases.
+        sanitize: ``--sanitize``: levels that replace those of every spec. Sanitizers named here check every case.
+        capture: yield the arrays and results of failing cases, so that they can be stored.
+        recalled: for each spec (root, path), the cases to run before its other cases.
         only_failed: ``--lf``: run the recalled cases and no others.
-        lint: note what the linter says about the PTX of a spec whose cases all ran.
+        lint: if all cases of a spec ran, note the linter's advice on its PTX.
         skip_unsupported: count cases that the device does not support as skipped, not as errors.
-        device: ``--device`` if given, for the replay line; else empty.
+        device: ``--device`` if given, for the replay line; otherwise empty.
         profile: ``--profile``, for the replay line.
-        group: of the planned cases, run only those for which this is true: part of a run that others complete.
+        group: run only the planned cases for which this is true, as a part of a run that others complete.
         cases_first: for ``--watch``: compile one specialization for each choice of dtypes, for arrays of any
             stride, and those of ``artifact:`` after the cases, if all of them passed.
-        coverage: count what every case reaches of the kernel, also of a case that no sanitizer instruments.
-        shard: the part of a run that this is; None if it is all of it.
-        parts: by root, path and op of a spec, the cases to run of a spec that several shards have.
-        deadline: the end of the time budget; None: no limit.
-        replay_by: the command at the start of the replay line, if it is not `kcheck run`.
+        coverage: count what every case reaches of the kernel, even cases that no sanitizer instruments.
+        shard: the part of a run that this run is; None if it is a whole run.
+        parts: for each spec (root, path, op) that is split between shards, the cases of this shard.
+        deadline: the end of the time budget; None for no limit.
+        replay_by: the command at the start of the replay line; empty for ``kcheck run``.
     """
 
     command: str = "kcheck run"
@@ -92,7 +92,7 @@ class Options:
 
     @property
     def is_replay(self) -> bool:
-        """Whether the user picked these cases: then every sanitizer sees each of them."""
+        """Whether the user selected the cases: then every sanitizer checks each of them."""
         return self.case_seed is not None or bool(self.keyword) or self.only_failed
 
     @property

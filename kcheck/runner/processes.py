@@ -1,7 +1,7 @@
 """Worker processes on this machine: forked from this one, which has imported what they need.
 
-A worker ends when this process does, however that ends: it sees the end of its pipe, and where it does not look,
-Linux ends it (``prctl(2)``, PR_SET_PDEATHSIG).
+A worker ends when this process ends, for any reason: it sees the end of its pipe, or, while it does not read the
+pipe, Linux kills it (``prctl(2)``, PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kcheck.runner.worker import Task, serve
 
 _PR_SET_PDEATHSIG = 1
 _RESTARTS = 100
-"""Workers that may die in one run: enough for a kernel that ends the process in many cases."""
+"""How many workers may die in one run: enough for a kernel that ends the process in many cases."""
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Processes:
-    """A :class:`kcheck.runner.remote.Workers` of forked processes. A context: at its end they are gone.
+    """A :class:`kcheck.runner.remote.Workers` of forked processes. A context manager, whose exit ends them.
 
     Args:
-        choose: makes the device, in each of them.
-        jobs: how many.
-        warm: imports what the device needs, in this process.
+        choose: makes the device, in each process.
+        jobs: the number of processes.
+        warm: imports what the device needs, in this process, before it forks.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Processes:
 
     def send(self, worker: int, task: Task) -> None:
         """As :meth:`kcheck.runner.remote.Workers.send`."""
-        with contextlib.suppress(OSError):  # it died; its pipe has ended, which `receive` sees
+        with contextlib.suppress(OSError):  # the worker died; `receive` sees the end of its pipe
             self._pipes[worker].send(task)
 
     def receive(self, *, wait: bool, most: float | None = None) -> list[Message]:
@@ -124,7 +124,7 @@ class Processes:
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            # Python 3.12 warns of a fork with threads; the only one here draws the progress bar.
+            # Python 3.12 warns about a fork with threads; the only one here draws the progress bar.
             warnings.simplefilter("ignore", DeprecationWarning)
             process = os.fork()
         if process == 0:
@@ -132,7 +132,7 @@ class Processes:
             try:
                 _settle(parent, number)
                 for pipe in [ours, *self._pipes]:
-                    with contextlib.suppress(OSError):  # that of the process that this one replaces is closed
+                    with contextlib.suppress(OSError):  # the pipe of a replaced process is already closed
                         pipe.close()
                 serve(theirs, self._choose, self._specs, self._options)
                 code = 0
@@ -151,7 +151,7 @@ def _ready(pipes: Sequence[Connection], seconds: float | None) -> list[Connectio
 
 
 def _settle(parent: int, number: int) -> None:
-    """Make a forked copy of this process a worker: Ctrl-C is the parent's, and it ends with the parent."""
+    """Make a forked process a worker: it ignores Ctrl-C, which the parent handles, and it ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -159,7 +159,7 @@ def _settle(parent: int, number: int) -> None:
     os.close(nothing)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before that
+    if os.getppid() != parent:  # the parent died before the call
         os._exit(1)
 
 

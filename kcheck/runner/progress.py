@@ -1,8 +1,8 @@
-"""What is known of each spec while workers run its cases, and which cases run next. Pure: no processes.
+"""The progress of each spec while workers run its cases, and which cases run next. Pure: no processes.
 
-A spec starts on one worker, which compiles its kernels and follows whether it tests anything. Its cases are
-sent in chunks of about CHUNK seconds, so that workers that have nothing else to begin can help with it. They may
-once its first cases have shown that it tests something: what decides that is followed from case to case.
+A spec starts on one worker, which compiles its kernels and observes whether the spec tests anything. Its cases are
+sent in chunks of about CHUNK seconds, so that idle workers can help. They may help only after the first cases have
+shown that the spec tests something, because until then one worker must observe the cases in order.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from kcheck.runner.work import Prepared, Ran
 from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task
 
 CHUNK = 0.25
-"""Seconds that a worker should take for one chunk of cases."""
+"""How many seconds a worker should take for one chunk of cases."""
 
 FIRST = 4
-"""Cases in the first chunk of a spec."""
+"""The number of cases in the first chunk of a spec."""
 
 MOST = 64
-"""Cases in any chunk."""
+"""The most cases in a chunk."""
 
 BACKLOG = 512
-"""With this many results of a spec waiting for their turn, a worker gets no other case of it."""
+"""If this many results of a spec wait for their turn, workers get no more cases of it."""
 
 WORTH_HELP = 0.5
-"""Seconds of work left from which a second worker helps: it has to load the spec and its kernels."""
+"""A second worker helps if at least this many seconds of work are left: it must load the spec and its kernels."""
 
 
 @dataclass(slots=True)
 class SpecProgress:
-    """One spec.
+    """The progress of one spec.
 
     Attributes:
-        place: in the run.
+        place: its index in the run.
         owner: the worker that has it; None before it is begun, or if that worker died.
-        begun: whether it was handed to a worker.
+        begun: whether it was assigned to a worker.
         prepared: its plan, or why it cannot be run.
-        results: by number of the case, those that the run has not taken yet.
-        settled: the spec is known to test something.
-        dropped: its cases are no longer needed.
-        slow: hand out its cases one at a time: a worker died with them.
-        advice: of a spec of which only some cases ran.
+        results: the results that the run has not taken yet, by number of the case.
+        settled: whether the spec is known to test something.
+        dropped: whether its cases are no longer needed.
+        slow: its cases are sent one at a time, because a worker died while it ran them.
+        advice: the linter's advice on a spec of which only some cases ran.
         busy: seconds that workers have spent on it.
     """
 
@@ -66,44 +66,44 @@ class SpecProgress:
     _seconds: float = 0.0
     _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)
     _deaths: dict[tuple[str, int], int] = field(default_factory=dict)
-    unfinished: dict[int, str] = field(default_factory=dict)  # cases that ended two workers, and how
+    unfinished: dict[int, str] = field(default_factory=dict)  # cases that ended two workers, and how those ended
     _fatal: set[int] = field(default_factory=set)  # every case that ended two workers, also after its verdict
 
     def plan(self, prepared: Prepared) -> None:
-        """The spec was loaded. Also called when another worker loads it."""
+        """Called when a worker has loaded the spec; may be called again for another worker."""
         if self.prepared is None:
             self.prepared = prepared
             self._todo.append(range(prepared.cases))
 
     @property
     def cases(self) -> int:
-        """How many are planned; 0 if that is not known."""
+        """The number of planned cases; 0 if it is unknown."""
         return self.prepared.cases if isinstance(self.prepared, Prepared) else 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether every case was run."""
+        """Whether every case has run."""
         return self.cases > 0 and len(self._received) == self.cases
 
     @property
     def has_cases(self) -> bool:
-        """Whether cases are left to hand out."""
+        """Whether cases are left to send to workers."""
         return not self.dropped and bool(self._todo or self.unfinished)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether many results wait for their turn, and the cases that are left to hand out come after them."""
+        """Whether many results wait for their turn, and all unsent cases come after the first of them."""
         if len(self.results) < BACKLOG or not self._todo or self.unfinished:
             return False
         return min(part.start for part in self._todo) > min(self.results)
 
     @property
     def seconds_left(self) -> float:
-        """What the cases that are left to hand out will take, as long as those before took."""
+        """How many seconds the unsent cases will take, if they take as long as the earlier ones."""
         return sum(map(len, self._todo)) * self._mean
 
     def take(self, answer: CaseRan) -> None:
-        """A case was run. One that was run twice, because a worker died after it, counts once."""
+        """Take the result of a case. A case that ran twice, because a worker died after it, counts once."""
         if answer.number in self._received:
             return
         self._received.add(answer.number)
@@ -117,7 +117,7 @@ class SpecProgress:
             self._todo = deque(part for part in self._todo if part.start < self._ended_at)
 
     def next_cases(self, workers: int) -> Task | None:
-        """The next cases to hand out."""
+        """The next cases to send to a worker; None if there are none."""
         if self.unfinished:
             number, why = self.unfinished.popitem()
             return Task("unfinished", self.place, number, number + 1, self.settled, why=why)
@@ -130,8 +130,8 @@ class SpecProgress:
         return Task("cases", self.place, part.start, part[:size].stop, self.settled)
 
     def launched(self, before: int | None = None) -> tuple[Launched, ...]:
-        """The kernels that cases have launched, in the order of the plan, each once. ``before``: by cases before
-        this one only."""
+        """The kernels that cases have launched, in the order of the plan, each once. ``before``: only those of
+        cases before this one."""
         found: dict[Launched, None] = {}
         for number in sorted(self._launched):
             if before is None or number < before:
@@ -139,11 +139,11 @@ class SpecProgress:
         return tuple(found)
 
     def orphan(self, task: Task, why: str) -> bool:
-        """A worker died with a task that it had begun. Its cases run again; a case that ends a second worker is
+        """Called when a worker died during a task. The task's cases run again; a case that ends a second worker is
         an error.
 
         Returns:
-            Whether the task cannot be done: it ended two workers, and is not a case.
+            Whether the task cannot be done, because it ended two workers and does not run cases.
         """
         left = [number for number in range(task.start, task.stop) if number not in self._received]
         first = left[0] if left else -1
@@ -159,14 +159,15 @@ class SpecProgress:
         return count > 1 and task.kind not in ("cases", "forget")
 
     def requeue(self, task: Task) -> None:
-        """A worker died before it began a task."""
+        """Called when a worker died before it began a task."""
         if task.kind == "unfinished":
             self.unfinished[task.start] = task.why
         elif task.kind == "cases":
             self._again([number for number in range(task.start, task.stop) if number not in self._received])
 
     def disown(self) -> None:
-        """The owner died. If what it followed is lost with it, another worker follows it again from the start."""
+        """Called when the owner died. If its observations are still needed, another worker runs the cases
+        again."""
         self.owner = None
         if self.ended is not None:
             return

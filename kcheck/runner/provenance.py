@@ -1,4 +1,4 @@
-"""What a run was made of: versions of packages, digests of files. Signed reports contain them."""
+"""The inputs of a run, for signed reports: versions of packages and digests of files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 def digests(spec: OpSpec) -> dict[str, str]:
     """SHA-256 of the files that the verdicts of a spec depend on, by path from its root, with forward slashes.
 
-    A file outside the root is left out, and so is one that does not exist.
+    Files outside the root, and files that do not exist, are omitted.
     """
     root = os.path.realpath(spec.root)
     found = {}

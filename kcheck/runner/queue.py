@@ -18,25 +18,25 @@ class Queued:
     """A case to run.
 
     Attributes:
-        snapshot: the inputs to run it with; None if its seed makes them.
+        snapshot: the inputs to run it with; None if they are made from its seed.
     """
 
     case: Case
     snapshot: Snapshot | None = None
 
     def arrays(self) -> CaseArrays | None:
-        """The arrays of the snapshot; None if the seed makes them."""
+        """The arrays of the snapshot; None if they are made from the seed."""
         return None if self.snapshot is None else restore(self.snapshot)
 
 
 def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> list[Queued]:
-    """The cases of a spec in one run, in order; of all shards.
+    """The cases of a spec in one run, in order, of all shards.
 
     Args:
         selects: ``options.keyword``, parsed.
 
     Raises:
-        SpecError: the spec has no such cases.
+        SpecError: the cases cannot be drawn from the spec.
     """
     if options.case_seed is not None:
         cases: tuple[Case, ...] = (expand(spec, options.case_seed),)
@@ -60,8 +60,8 @@ def queue(
 ) -> list[Queued]:
     """The planned cases with open failures first. Open failures that are not planned come before them.
 
-    A planned case that failed before moves to the front: it keeps its label and runs once. It does not move if its
-    seed now makes other arrays than the ones that failed. Then the stored arrays run as well.
+    A planned case that failed before moves to the front: it keeps its label and runs once. If its seed now makes
+    arrays that differ from those that failed, it does not move, and the stored arrays run in addition.
 
     Args:
         only_failed: drop the planned cases that are not open failures.
@@ -89,7 +89,8 @@ def queue(
 
 
 def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:
-    """Whether the seed of a case still makes the exact bytes of a snapshot. A changed generator makes others."""
+    """Whether the seed of a case still makes the exact bytes of a snapshot. A changed generator makes different
+    ones."""
     try:
         made, held = snapshot(materialize(spec, case)), restore(taken)
     except (SpecError, KernelError, SnapshotRefused):

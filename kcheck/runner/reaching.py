@@ -1,4 +1,4 @@
-"""What the cases of a spec have reached of its kernel, from what each of them reached."""
+"""Adds up what the cases of a spec have reached of its kernel."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcheck.model.coverage import CodeCoverage, CodePoint, FileCoverage, Place, 
 from kcheck.model.shard import Tally
 
 Way = tuple[Place, str, int, int]
-"""A way out of a branch: its line, the code that it is in, its number there, and which way."""
+"""One outcome of a branch: its line, the code that it is in, its number there, and which outcome."""
 
 
 class Reaching:
-    """The tally of one spec. Most cases reach the same, so it counts cases by what they reach."""
+    """The tally of one spec. Most cases reach the same points, so it counts cases by what they reach."""
 
     def __init__(self) -> None:
         self.cases = 0
@@ -23,7 +23,7 @@ class Reaching:
         self._counts: Counter[tuple[tuple[str, int, bytes], ...]] = Counter()
 
     def add(self, reached: Sequence[Reached]) -> None:
-        """A case ran; if its code does not note what it reaches, it is not counted."""
+        """Count a case. If its code does not record what it reaches, it is not counted."""
         if not reached:
             return
         self.cases += 1
@@ -31,7 +31,7 @@ class Reaching:
         self._counts[tuple((each.code, id(each.points), each.hits) for each in reached)] += 1
 
     def tally(self, root: str, notes: tuple[tuple[str, ...], ...]) -> Tally:
-        """As of one shard, for :meth:`add_tally`. ``root``, ``notes``: of the spec."""
+        """The tally of one shard, for :meth:`add_tally`. ``root`` and ``notes`` are the spec's."""
         codes: dict[tuple[str, int], int] = {}
         patterns = []
         for pattern, cases in self._counts.items():
@@ -41,7 +41,7 @@ class Reaching:
         return Tally(notes, tuple(found), tuple(patterns), self.cases)
 
     def add_tally(self, tally: Tally) -> None:
-        """The cases of a shard were counted. Paths stay as they are there: from the root of the project."""
+        """Add the tally of a shard. Its paths, which are relative to the root of the project, are unchanged."""
         self.cases += tally.counted
         for _, points in tally.codes:
             self._points[id(points)] = points
@@ -53,7 +53,7 @@ class Reaching:
         """What the cases reached; None if nothing was counted.
 
         Args:
-            root: paths in there become relative to it; empty if they are relative already.
+            root: paths in this folder become relative to it; empty if they are already relative.
         """
         if not self.cases:
             return None

@@ -14,7 +14,7 @@ from kcheck.model.metrics import Metrics
 from kcheck.oracle.tolerance import CONSTANT
 
 _LEAST_ERROR = 0.05
-"""Noise floors (or allowed errors) below which errors are not compared: twice almost nothing is nothing."""
+"""Errors below this many noise floors (or allowed errors) are not compared: twice a tiny error is still tiny."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class ResultCollector:
     _units: dict[str, str] = field(default_factory=dict)
 
     def handle(self, event: Event) -> None:
-        """Take in one event; events of other specs are ignored."""
+        """Take one event; events of other specs are ignored."""
         if not isinstance(event, CaseFinished) or event.path != self.spec.path:
             return
         verdict = event.verdict
@@ -48,7 +48,7 @@ class ResultCollector:
                 self._ulps.setdefault(dtype, []).append(comparison.max_ulp)
 
     def result(self, metrics: Sequence[Metrics]) -> OpBaseline:
-        """The op, with what the linter measured of its kernels."""
+        """The results of the op, with the linter's measurements of its kernels."""
         errors = {}
         for dtype, found in sorted(self._errors.items()):
             ordered = sorted(found)
@@ -77,12 +77,12 @@ class ResultCollector:
 
 
 def _rounded(value: float) -> float:
-    """Rounded to the digits that a baseline's file keeps: an equal measurement is an equal number."""
+    """Round to the digits that a baseline's file keeps, so that equal measurements are equal numbers."""
     return float(f"{value:.6g}")
 
 
 def numbers(metric: Metrics) -> dict[str, float]:
-    """The MEASURES that the linter knows; and ``unfused``, which shows a lost fma."""
+    """The values of the MEASURES that the linter provides, and ``unfused``, which shows a lost fma."""
     found: dict[str, float] = {
         "instructions": metric.instructions,
         "float64": metric.float64,
@@ -103,7 +103,7 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
     """Every number that changed: cases, errors, then kernels that are in both.
 
     Args:
-        limits: by measure, instead of those of MEASURES.
+        limits: by measure; they replace those of MEASURES.
     """
 
     def judge(measure: str, detail: str, where: tuple[str, ...], old: float, new: float) -> Change:
@@ -117,10 +117,10 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
         return Change(op, measure, detail, where, old, new, limit, kind, at)
 
     def told(change: Change) -> bool:
-        """Whether it is large enough to show in the report, which has three digits."""
+        """Whether a change must be reported: it is worse, or visible in the three digits of the report."""
         return change.kind == "worse" or f"{change.before:.3g}" != f"{change.after:.3g}"
 
-    # If other cases ran, the number that passed means nothing.
+    # If different cases ran, the numbers that passed cannot be compared.
     if before.passed + before.failed == after.passed + after.failed and before.passed != after.passed:
         yield judge("passed", "", (), before.passed, after.passed)
     for dtype, old in before.errors.items():
@@ -142,7 +142,7 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
                 continue
             fewer = measure == "fma" and now_of[measure] < was_of[measure]
             if fewer and now_of.get("unfused", 0) <= was_of.get("unfused", 0):
-                continue  # there is less to multiply and add; no fma was split
+                continue  # there are fewer multiply-adds, and no fma was split
             yield judge(measure, "", key, was_of[measure], now_of[measure])
 
 
@@ -156,7 +156,7 @@ class Difference:
     Attributes:
         versions: (name, before, after) for each version that differs.
         new, gone: kernels as (op, kernel, target, types); an op as (op, "", "", "").
-        other_cases: ops with another number of cases: their spec has changed.
+        other_cases: ops with a different number of cases, because their spec has changed.
     """
 
     changes: tuple[Change, ...]

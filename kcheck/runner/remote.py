@@ -1,5 +1,5 @@
-"""Runs cases in workers, and gives their results in the order of the plan. A :class:`Workers` connects
-to them; this module and :mod:`kcheck.runner.progress` decide what each does next.
+"""Runs cases in workers, and yields their results in the order of the plan. A :class:`Workers` connects to
+them; this module and :mod:`kcheck.runner.progress` decide what each worker does next.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kcheck.runner.work import Prepared, Ran, Said
 from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
 
 AHEAD = 2
-"""The maximum number of tasks of a worker: one more than it can do, so that it does not wait for reports."""
+"""The most tasks that a worker has: one more than it is doing, so that it does not wait for the next one."""
 
 HELD = 512 << 20
-"""Bytes of results that wait for their turn from which only the spec whose turn it is goes on."""
+"""If results of this many bytes wait for their turn, only the spec whose turn it is continues."""
 
 _NOT_JUDGED = "the checks of the spec as a whole were not run: the time budget was used up"
 
-_VERDICT = 4096  # bytes, about, of a result without arrays
+_VERDICT = 4096  # bytes, approximately, of a result without arrays
 
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A worker is gone; a new one has its number if ``replaced``. ``why``: ``signal 11``."""
+    """A worker is gone; if ``replaced``, a new one has its number. ``why``: how it ended, such as ``SIGSEGV``."""
 
     why: str
     replaced: bool = True
@@ -44,50 +44,50 @@ class Joined:
 
 
 Message: TypeAlias = "tuple[int, Answer | Died | Joined]"
-"""The number of a worker, and what it says."""
+"""The number of a worker, and its message."""
 
 
 class Workers(Protocol):
     """Processes that do tasks.
 
     Attributes:
-        name, description: of their device, once they have begun.
+        name, description: those of their device; known after :meth:`begin`.
     """
 
     name: str
     description: str
 
     def begin(self, specs: Sequence[OpSpec]) -> int:
-        """Start them; returns how many there are, numbered from 0.
+        """Start the workers; returns their number. They are numbered from 0.
 
         Raises:
             UserError: they cannot run the specs.
         """
 
     def send(self, worker: int, task: Task) -> None:
-        """Give a worker one more task. If it is dead, :meth:`receive` says so."""
+        """Give a worker one more task. If it is dead, :meth:`receive` returns Died."""
 
     def receive(self, *, wait: bool, most: float | None = None) -> list[Message]:
-        """What workers have said since the last call.
+        """The messages of workers since the last call.
 
         Args:
-            wait: until there is something.
+            wait: wait until there is a message.
             most: seconds to wait; None for no limit.
         """
 
 
 class Remote:
-    """A :class:`kcheck.runner.work.CaseExecutor` of workers. ``deadline``: that of the options."""
+    """A :class:`kcheck.runner.work.CaseExecutor` that uses workers. ``deadline`` is that of the options."""
 
     def __init__(self, workers: Workers, deadline: Deadline | None = None) -> None:
         self._workers = workers
         self._deadline = deadline
-        self._late = False  # no further case begins; changes only between two rounds of the pump
+        self._late = False  # no further case begins; changes only in _pump and reached
         self._any = False  # a case has run
         self.name = self.description = ""
         self._specs: Sequence[OpSpec] = ()
         self.progress: list[SpecProgress] = []
-        self._tasks: list[deque[Task]] = []  # by worker, the one that it does first
+        self._tasks: list[deque[Task]] = []  # by worker, the current task first
         self._gone: set[int] = set()
         self._head = 0  # the spec whose turn it is
         self._held = 0
@@ -118,7 +118,7 @@ class Remote:
         return bool(self.progress[place].results) or isinstance(self.progress[place].prepared, Refusal | Crashed)
 
     def until(self, is_true: Callable[[], object]) -> None:
-        """Hand out tasks and take answers until something is true, or nothing more comes within the budget."""
+        """Send tasks and take answers until ``is_true()``, or until no more answers come within the budget."""
         self._pump(wait=False)
         while not is_true() and not self._given_up:
             self._pump(wait=True)
@@ -131,11 +131,11 @@ class Remote:
         return not any(self._tasks) or not self._deadline.patience
 
     def taken(self, ran: Ran) -> None:
-        """A result has had its turn."""
+        """Called when the run has taken a result."""
         self._held -= _size(ran)
 
     def dropped(self, progress: SpecProgress) -> None:
-        """A spec is over: nothing of it is kept."""
+        """Called at the end of a spec: discard its results, and make the workers forget it."""
         progress.dropped = True
         for ran in progress.results.values():
             self.taken(ran)
@@ -186,7 +186,7 @@ class Remote:
             self._broken(progress, task, answer)
 
     def _shared(self, ran: Ran) -> Ran:
-        """With the lists of points that it shares with other cases: each arrived as a copy."""
+        """The result with its lists of points shared with other cases: each has arrived as a copy."""
         if not ran.reached:
             return ran
         reached = []
@@ -196,7 +196,7 @@ class Remote:
         return replace(ran, reached=tuple(reached))
 
     def _broken(self, progress: SpecProgress, task: Task, answer: Refusal | Crashed) -> None:
-        """A task cannot be done. Reported when the spec has its turn, after those before it."""
+        """A task cannot be done. The error is reported when it is the spec's turn, after the specs before it."""
         if task.kind == "prepare" or progress.prepared is None:
             progress.prepared = answer
         else:
@@ -243,7 +243,8 @@ class Remote:
         self._workers.send(worker, task)
 
     def _next(self, worker: int, *, ahead: bool) -> Task | None:
-        """What a worker does next. ``ahead``: while it does something else; then only its own cases."""
+        """The next task of a worker. ``ahead``: it is still busy, so only cases of its own specs are
+        considered."""
         own = [one for one in self.progress if one.owner == worker and not one.dropped]
         for one in own:
             if self._may_run(one) and (task := one.next_cases(len(self._tasks))):
@@ -257,7 +258,7 @@ class Remote:
         return self._begun(worker) or self._help(worker)
 
     def _begun(self, worker: int) -> Task | None:
-        """A spec that no worker has."""
+        """The first task of a spec that has no owner."""
         for one in self.progress:
             if one.owner is None and not one.dropped and one.begun and one.cases and one.ended is None:
                 one.owner = worker  # its owner died
@@ -268,7 +269,7 @@ class Remote:
         return None
 
     def _help(self, worker: int) -> Task | None:
-        """Cases of a spec that another worker has."""
+        """Cases of a spec that another worker owns."""
         left = [one for one in self.progress if one.settled and one.has_cases and self._may_run(one)]
         most = max(left, key=lambda one: one.seconds_left, default=None)
         if most is None or (most.seconds_left < WORTH_HELP and not most.unfinished and not most.slow):
@@ -283,7 +284,7 @@ class Remote:
 
 
 class RemoteWork:
-    """A :class:`kcheck.runner.work.SpecWork` of workers."""
+    """A :class:`kcheck.runner.work.SpecWork` that uses workers."""
 
     def __init__(self, remote: Remote, progress: SpecProgress, spec: OpSpec) -> None:
         self._remote = remote
@@ -343,7 +344,8 @@ class RemoteWork:
         return self._remote.advised(self._progress, self._taken)
 
     def seconds(self, since: float) -> float:
-        """As :meth:`kcheck.runner.work.SpecWork.seconds`: what the workers took, who may have begun earlier."""
+        """As :meth:`kcheck.runner.work.SpecWork.seconds`: the time of the workers, which may have begun
+        earlier."""
         return self._progress.busy
 
     def _ended(self) -> SpecEnded:

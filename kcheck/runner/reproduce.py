@@ -1,4 +1,4 @@
-"""Run a failed case again: the same case under the current spec, kernel and reference."""
+"""Runs a failed case again: the same case under the current spec, kernel and reference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from kcheck.store import bits
 
 
 class ReplayResult(StrEnum):
-    """How it ended. UNSEEN: it passed, and the check that it failed cannot run here."""
+    """The result of a reproduction. UNSEEN: the case passed, but the check that it failed cannot run here."""
 
     PASSES = "passes"
     FAILS = "fails"
@@ -53,8 +53,8 @@ class KnownFailure:
     """What is known of a case before it runs again.
 
     Attributes:
-        rule: the rule that it failed by; empty if it is not known to have failed.
-        bits: by output, a digest of its bits at that time.
+        rule: the rule of its failure; empty if it is not known to have failed.
+        bits: by output, a digest of its bits in the failure.
         snapshot: its exact inputs, if they were kept.
         levels: by sanitizer, the level at which it failed; empty if unknown.
     """
@@ -68,7 +68,7 @@ class KnownFailure:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reproduced:
-    """The result.
+    """The outcome of a reproduction.
 
     Attributes:
         changed: why the case is GONE.
@@ -87,7 +87,7 @@ class Reproduced:
 
     @property
     def captured(self) -> Captured | None:
-        """The arrays it was launched with and its results, for the store; None if it was not launched."""
+        """The arrays of the launch and its results, for the store; None if the arrays could not be made."""
         done = self.executed
         if done is None or done.arrays is None:
             return None
@@ -95,9 +95,9 @@ class Reproduced:
 
 
 def reproduce(spec: OpSpec, known: KnownFailure, device: Device, *, timeout: float | None) -> Reproduced:
-    """Run a case again; every sanitizer that is not off sees it, and always the one that it failed by.
+    """Run a case again, under every sanitizer that is not off and always under the one that it failed.
 
-    It is judged as in :func:`as_judged`.
+    The spec's levels are those of :func:`as_judged`.
 
     Raises:
         InternalError: an error in kcheck itself.
@@ -130,8 +130,8 @@ def reproduce(spec: OpSpec, known: KnownFailure, device: Device, *, timeout: flo
 def as_judged(spec: OpSpec, known: KnownFailure) -> OpSpec:
     """A spec with the levels at which a case failed, where its own are lower.
 
-    A failure of ``--sanitize racecheck=error`` is not fixed because the spec alone does not ask for that. The
-    sanitizer that the case failed by is at level ``error`` at least.
+    A failure under ``--sanitize racecheck=error`` is not fixed just because the spec does not set that level. The
+    sanitizer that the case failed is at level ``error``.
     """
     levels = strictest(spec.sanitize, known.levels)
     if known.rule in SANITIZERS:
@@ -148,10 +148,10 @@ def _stricter(spec: OpSpec, known: KnownFailure) -> tuple[str, ...]:
 
 
 def current(spec: OpSpec, known: KnownFailure) -> Case:
-    """A known case under the current spec; what is known of its inputs fits it.
+    """A known case under the current spec; its stored inputs fit the spec.
 
     Raises:
-        Gone: the spec no longer has such a case, or its inputs are missing.
+        Gone: the spec no longer has such a case, or its stored inputs do not fit or are missing.
     """
     try:
         case = recall(spec, known.case)

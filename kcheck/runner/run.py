@@ -1,4 +1,4 @@
-"""One run, from specs to events. The date and time of a run are read here."""
+"""One run, from specs to events, including its date and time."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
 
 
 def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], options: Options) -> Iterator[Event]:
-    """As :func:`run`, with cases that an executor runs: the same events, except for times.
+    """Like :func:`run`, but an executor runs the cases: the same events, except for times.
 
     Raises:
-        UserError: also what the executor cannot begin with; before the first event.
+        UserError: also if the executor cannot begin; before the first event.
     """
     if options.keyword:
         parse(options.keyword)
@@ -73,16 +73,16 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
 class _Tally:
     """The results of one spec's cases so far."""
 
-    only_failed: bool = False  # every case is an open failure, also one that the plan contains
-    part: Part | None = None  # of the spec's cases
+    only_failed: bool = False  # every case is an open failure, even a planned one
+    part: Part | None = None  # the part of the spec's cases that this shard runs
     counts: Counter[Status] = field(default_factory=Counter)
-    seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
+    seen: Counter[str] = field(default_factory=Counter)  # how many cases each sanitizer checked
     endless: str = ""  # the id of a case that hit the time limit
     ran: bool = False  # a kernel compiled
     recalled: int = 0
     unsupported: list[Verdict] = field(default_factory=list)
     judging: float = 0.0  # seconds, nearly all of them in the reference
-    findings: tuple[Finding, ...] = ()  # about the spec, not about a case
+    findings: tuple[Finding, ...] = ()  # about the spec as a whole
     reaching: Reaching = field(default_factory=Reaching)
     common: CommonNotes = field(default_factory=CommonNotes)
     shapes: dict[tuple[int, ...], Case] = field(default_factory=dict)  # a case of each combination of sizes
@@ -127,12 +127,12 @@ class _Run:
     executor: CaseExecutor
     failures: int = 0
     interrupted: bool = False
-    _lost: str = ""  # why the device can run nothing more
-    _told: bool = False  # the current spec has had its first event
+    _lost: str = ""  # why the device cannot run any more cases
+    _told: bool = False  # the first event of the current spec was yielded
     _ran: bool = False  # a case has run
     _cut: bool = False  # the time budget ended a spec before its last case
     _late: list[str] = field(default_factory=list)  # paths of the specs for which no time was left
-    _notes: dict[str, int] = field(default_factory=dict)  # each with the stage that it is of
+    _notes: dict[str, int] = field(default_factory=dict)  # by note, the stage in which it arose
     _stage: int = 0
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
@@ -192,7 +192,7 @@ class _Run:
             return
         options, self._lost = self.options, prepared.lost
         if not prepared.cases and (not options.is_whole or options.count == 0):
-            return  # none of its cases is selected
+            return  # no case of the spec is selected
         if spec.profile_count is not None and options.count is None and options.is_whole:
             self._note(
                 f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
@@ -229,7 +229,8 @@ class _Run:
         yield tally.finished(spec, prepared.cases, self._notes, work.seconds(begun))
 
     def _cases(self, spec: OpSpec, work: SpecWork, planned: int, tally: _Tally) -> Iterator[Event]:
-        """The cases, and what the spec and the compiled kernel are judged to be once all of them were run."""
+        """The events of the cases. Once all have run, the spec as a whole and the compiled kernel are judged,
+        too."""
         has_artifact = spec.artifact is not None
         self._stage = _CASES
         if has_artifact and not self.options.is_whole:
@@ -286,7 +287,7 @@ class _Run:
             self._notes.setdefault(note, self._stage)
 
     def _stopped(self) -> bool:
-        """Whether no further case is run, with a note that says why where the run's options do not."""
+        """Whether no further case is run; adds a note unless the run's options are the reason."""
         if self._lost:
             self._note(f"cases were not run: {self._lost}")
             return True
@@ -297,11 +298,12 @@ class _Run:
         return True
 
     def _skips_rest(self, endless: str, left: int) -> bool:
-        """Whether the cases that are left are skipped because a case did not end: each would take the limit.
+        """Whether the remaining cases are skipped because a case did not end: others would hit the time limit,
+        too.
 
         Args:
             endless: the id of a case that hit the time limit, or empty.
-            left: how many cases of the spec have not run; at least 1.
+            left: the number of cases of the spec that have not run; at least 1.
         """
         if not endless:
             return False
@@ -339,11 +341,11 @@ class _Run:
 
 
 _SLOW_REFERENCE = 5.0
-"""Seconds of one spec from which a slow reference is noted."""
+"""A reference that takes at least this many seconds for one spec may be noted as slow."""
 
-_NOT_RUN = ("compile", UNSUPPORTED)  # the rules of a kernel without code that runs
+_NOT_RUN = ("compile", UNSUPPORTED)  # the rules of kernels that could not be compiled
 _CASES, _WHOLE, _END, _ADVICE = range(1, 5)
-"""When a note arose; 0 is before the cases."""
+"""The stage in which a note arose; 0 is before the cases."""
 
 _PART = "artifact was not checked: only a part of the cases was run"
 

@@ -1,4 +1,5 @@
-"""A failing case as one Python file that needs numba-cuda and NumPy only: for a bug report, or a debugger."""
+"""Writes a failing case as one Python file that needs only numba-cuda and NumPy, for a bug report or a
+debugger."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ from kcheck.specfile.discover import reach
 from kcheck.specfile.kinds import KINDS
 from kcheck.version import __version__
 
-_FEW = 64  # elements that are written out as numbers
-_MOST = 8 << 20  # bytes of elements, compressed: an editor still opens the file
-_SEEN = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")  # what `kcheck exec` looks for
+_FEW = 64  # up to this many elements are written as numbers
+_MOST = 8 << 20  # bytes of compressed elements, so that an editor can open the file
+_SEEN = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")  # the rules that `kcheck exec` can report
 
 _TEMPLATE = '''\
 """{title}
@@ -167,12 +168,12 @@ def script(done: Reproduced, name: str) -> str:
     """The text of the file.
 
     Args:
-        done: a case that was run, and failed or not.
-        name: of the file that it is written to.
+        done: a case that was run, whether it failed or not.
+        name: the name of the file that the text is written to.
 
     Raises:
-        UserError: its inputs are too large for a file that anybody would read.
-        LaunchFault: it has no launch; its grid, block or arguments cannot be made.
+        UserError: the case has no inputs, is not of a numba.cuda kernel, or its inputs are too large for a script.
+        LaunchFault: the grid, block or arguments of the launch cannot be made.
     """
     executed, spec = done.executed, done.spec
     captured = done.captured
@@ -218,7 +219,7 @@ def script(done: Reproduced, name: str) -> str:
 
 
 def _lines(name: str, switched_on: Sequence[str]) -> str:
-    """How to run a file of that name, as a docstring has it."""
+    """The lines of the docstring that say how to run the file."""
     plain = f"python {shlex.quote(name)}"
     cpu = f"kcheck exec{''.join(f' --sanitize {rule}' for rule in switched_on)} -- {plain}"
     lines = f"  {plain:<{len(cpu)}}    with a CUDA GPU\n  {cpu}    without one"
@@ -239,7 +240,7 @@ def _files(spec: OpSpec, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _literal(text: str) -> str:
-    """Python source as a string that can still be read."""
+    """Python source as a readable string literal."""
     if "'''" not in text and "\\" not in text and "\r" not in text and not text.endswith("'"):
         return f"'''\\\n{text}'''"
     return "(\n" + "".join(f"        {line!r}\n" for line in text.splitlines(keepends=True)) + "    )"
@@ -285,7 +286,7 @@ def _expected(verdict: Verdict) -> Iterator[str]:
 
 
 def _as_list(items: Iterable[str]) -> str:
-    """A list of what is source already, an item a line."""
+    """A list literal of items that are source text, one per line."""
     lines = [f"\n    {item}," for item in items]
     return f"[{''.join(lines)}\n]" if lines else "[]"
 
@@ -309,7 +310,7 @@ def _scalar(value: np.generic) -> str:
 
 
 def _launch(spec: OpSpec, arrays: CaseArrays) -> str:
-    """The statement that launches."""
+    """The statement that launches the kernel or calls the launcher."""
     owned = {name: f"array[{arrays.allocation(name).name!r}]" for name in (*spec.inputs, *spec.outputs)}
     if spec.launch is None:
         values: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""``-k EXPR``: which cases of a run are run. ``-t TAG``: which specs.
+"""``-k EXPR`` selects the cases of a run, ``-t TAG`` its specs.
 
 ::
 
@@ -6,8 +6,9 @@
     term       := factor ("and" factor)*
     factor     := "not" factor | "(" expression ")" | word
 
-A word is anything without blanks and parentheses; it is found in a case's id, or it is one of the spec's tags. A
-number at its end is a whole one: ``iter_1`` is not found in ``iter_12``, nor ``N=6`` in ``N=65``.
+A word is any text without blanks and parentheses. It selects a case if the case's id contains it, or if it is one
+of the spec's tags. A number at the end of a word must end there in the id, too: ``iter_1`` does not match
+``iter_12``, nor ``N=6`` ``N=65``.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from kcheck.errors import UserError
 from kcheck.model import OpSpec, SpecRefused
 
 Matcher: TypeAlias = Callable[[str, Collection[str]], bool]
-"""Of a case's id and its spec's tags."""
+"""A function of a case's id and its spec's tags: whether the case is selected."""
 
 _TOKENS = re.compile(r"\s*([()]|[^\s()]+)")
 _MOST_DEPTH = 100
 
 
 def parse(text: str) -> Matcher:
-    """What an expression selects.
+    """Parse an expression.
 
     Raises:
-        UserError: it is not one; the message says at which column.
+        UserError: it is not valid; the message has the column.
     """
     tokens = [(match[1], match.start(1) + 1) for match in _TOKENS.finditer(text)]
     if not tokens:
@@ -101,6 +102,6 @@ class _SelectionParser:
 
 
 def select(specs: Iterable[OpSpec | SpecRefused], tags: Collection[str]) -> tuple[OpSpec | SpecRefused, ...]:
-    """The specs that have one of the tags; all of them if no tag is given. A refused one has none, but stays:
-    that it is broken must not go unseen."""
+    """The specs that have one of the tags; all of them if no tag is given. Refused specs have no tags, but
+    are kept, so that they are reported."""
     return tuple(s for s in specs if not tags or isinstance(s, SpecRefused) or set(tags) & set(s.tags))

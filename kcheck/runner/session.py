@@ -1,7 +1,7 @@
-"""What a worker of a Dask cluster does for a run: it starts a process that runs cases, and passes tasks on to it.
+"""What a worker of a Dask cluster does for a run: it starts a process that runs cases, and forwards tasks to it.
 
-The process is apart from Dask's own, whose main thread is busy: time limits need a main thread, and a kernel that
-ends its process does not end the worker. It ends with the worker, and with the client, whose session it is.
+The process is separate from Dask's: time limits need a main thread, and Dask's is busy; and a kernel that ends its
+process must not end the worker. It ends with the worker, and with the client to which the session belongs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Setup:
     """What a process needs to run the cases of a run.
 
     Attributes:
-        work: the digest of its specs and options, a pickle of :func:`kcheck.runner.wire.to_worker`.
-        device, targets: as of :func:`kcheck.device.choose`.
-        environment: variables of its environment that are not the worker's.
+        work: the digest of its specs and options, pickled by :func:`kcheck.runner.wire.to_worker`.
+        device, targets: as for :func:`kcheck.device.choose`.
+        environment: environment variables that differ from the worker's.
     """
 
     manifest: Manifest
@@ -48,10 +48,10 @@ class Reply:
     """The answers to a task.
 
     Attributes:
-        session: which one answers.
-        life: the number of the process in it; a new one has no plan of what the one before had begun.
-        answers: pickles of :func:`kcheck.runner.wire.to_client`.
-        died: how the process ended, if it did before it had answered: ``SIGSEGV``.
+        session: the name of the session that answers.
+        life: the number of its process; a new process does not have the plans of the one before.
+        answers: pickled by :func:`kcheck.runner.wire.to_client`.
+        died: how the process ended, such as ``SIGSEGV``, if it ended before its last answer; otherwise empty.
     """
 
     session: str
@@ -61,10 +61,11 @@ class Reply:
 
 
 class CaseProcess:
-    """A process that runs cases, for one thread of a worker. At the end of this object it is gone.
+    """A process that runs cases, for one thread of a worker. It ends when this object is deleted.
 
     Raises:
-        UserError: the device, or the cache folder, cannot be used.
+        UserError: the device or the cache folder cannot be used.
+        RuntimeError: the process ended before its first case.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -93,7 +94,11 @@ class CaseProcess:
             self._process = None
 
     def do(self, life: int, task: bytes) -> Reply:
-        """Pass a task on and wait for its answers. A task for a process that has ended has none."""
+        """Forward a task, and wait for its answers. A task for a process that has ended has none.
+
+        Raises:
+            RuntimeError: too many processes have ended.
+        """
         answers: list[bytes] = []
         with self._turn:
             if life != self._life:
@@ -115,7 +120,7 @@ class CaseProcess:
         ours, theirs = Pipe()
         read, self._alive = os.pipe()
         numbers = [theirs.fileno(), read]
-        # -P: a folder named kcheck in the current folder is not this package.
+        # -P: do not import a folder named kcheck in the current folder.
         words = [sys.executable, "-P", "-B", "-m", "kcheck.runner.bench_process", *map(str, numbers)]
         environment = {**os.environ, **self._setup.environment}
         self._process = subprocess.Popen(words, pass_fds=numbers, stdin=subprocess.DEVNULL, env=environment)
@@ -147,13 +152,13 @@ class CaseProcess:
 
 
 def lacking(digests: tuple[str, ...]) -> list[str]:
-    """Those that this machine does not have, or that are damaged."""
+    """The digests whose contents this machine does not have."""
     store = kept_contents()
     return [digest for digest in digests if store.get(digest) is None]
 
 
 def keep(contents: Mapping[str, bytes]) -> None:
-    """Store what has come, by digest.
+    """Store received contents by digest.
 
     Raises:
         UserError: the cache folder cannot be written.
@@ -171,12 +176,12 @@ def greeting(session: CaseProcess) -> tuple[str, str, str]:
 
 
 def do(session: CaseProcess, life: int, task: bytes, after: object) -> Reply:
-    """As :meth:`CaseProcess.do`. ``after``: the reply to the task before this one."""
+    """As :meth:`CaseProcess.do`. ``after``, the reply to the previous task, makes Dask keep the order of tasks."""
     return session.do(life, task)
 
 
 def stop(names: tuple[str, ...]) -> None:
-    """End the processes of sessions, whatever they do."""
+    """End the processes of sessions, even while they run cases."""
     for name in names:
         session = _sessions.get(name)
         if session is not None:

@@ -1,7 +1,7 @@
-"""Shares out the cases of a run between machines: equal numbers of cases, in the order of the plan.
+"""Divides the cases of a run among machines: equal numbers of cases, in the order of the plan.
 
-A spec is compiled wherever one of its cases runs, so each shard has consecutive cases: at most one spec of two
-neighboring shards is split.
+A spec is compiled on each machine that runs one of its cases, so each shard has consecutive cases: two neighboring
+shards have at most one spec in common.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def shared_out(
     """The specs of one shard, and the options with its part of their cases.
 
     Args:
-        specs: of the whole run, in order.
-        number: of the shard, from 1.
-        of: how many shards there are.
+        specs: the specs of the whole run, in order.
+        number: the number of the shard, from 1.
+        of: the number of shards.
 
     Raises:
         UserError: ``options.keyword`` is not an expression.
@@ -61,7 +61,7 @@ def _planned(spec: OpSpec | SpecRefused, options: Options, selects: Matcher | No
         return PlannedSpec(spec.path, 0, _digest([str(fault) for fault in spec.faults]))
     try:
         queued = queued_cases(calibrated(spec), options, selects)
-    except SpecError as error:  # the run refuses it
+    except SpecError as error:  # the run reports it
         return PlannedSpec(spec.path, 0, _digest([str(fault) for fault in error.faults]))
     recipes = [(one.case.id, recipe(one.case), one.snapshot is not None) for one in queued]
     return PlannedSpec(spec.path, len(queued), _digest([recipes, digests(spec)]))
@@ -76,7 +76,7 @@ def _versions() -> dict[str, str]:
 
 
 def _settings(options: Options) -> dict[str, str]:
-    """By the options of the command line."""
+    """The settings that all shards must share, by command line option."""
     levels = " ".join(sorted(level_word(name, level) for name, level in options.sanitize.items()))
     return {
         "--profile": options.profile,

@@ -1,4 +1,4 @@
-"""The result of a run, for the exit code: counts over its events."""
+"""The result of a run, for the exit code: counts of its events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Summary:
         skipped: planned cases that did not run.
         refused: specs that could not run.
         spec_errors: findings of severity error about specs as a whole.
-        interrupted: by Ctrl-C.
+        interrupted: whether Ctrl-C ended the run.
         unsupported: by spec, the cases that were skipped because the device does not support them.
         failing: the specs that were refused, or have a case or a finding that fails, by path, in order.
-        unchecked: sanitizers that were on in a spec and saw none of its cases.
+        unchecked: sanitizers that were on in a spec but checked none of its cases.
     """
 
     passed: int = 0

@@ -1,8 +1,8 @@
-"""Pickles that cross from one machine to another: a path of the user's is a path in the copy of the project there.
+"""Pickles that are sent between machines. On a worker, the user's paths become paths in the copy of the project.
 
-On a worker every file of the client's has its path below one folder (:mod:`kcheck.runner.mirror`):
-``/home/ann/op.py`` is ``FOLDER/home/ann/op.py``. Texts with such paths are changed on their way, in both
-directions, so that the answers of a worker name the client's files.
+On a worker, every file of the client is below one folder (:mod:`kcheck.runner.mirror`): ``/home/ann/op.py`` is
+``FOLDER/home/ann/op.py``. Strings with such paths are translated in both directions, so that the answers of a
+worker name the client's files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def to_worker(value: object, roots: Sequence[str]) -> bytes:
-    """A pickle in which texts that are paths in these folders are marked."""
+    """Pickle a value for a worker, with a mark on each string that is one of these folders or a path in one."""
     folders = tuple(root + os.sep for root in roots)
 
     def marked(text: str) -> str | None:
@@ -25,17 +25,17 @@ def to_worker(value: object, roots: Sequence[str]) -> bytes:
 
 
 def at_worker(content: bytes, folder: str) -> Any:
-    """What :func:`to_worker` made, with the marked paths below a folder."""
+    """Unpickle what :func:`to_worker` made, with ``folder`` before each marked path."""
     return _loads(content, lambda text: folder + text)
 
 
 def to_client(value: object, folder: str) -> bytes:
-    """A pickle in which texts name no file below the folder, but the client's file of which it is a copy."""
+    """Pickle a value for the client: in strings, paths below ``folder`` become those of the client's files."""
     return _dumps(value, lambda text: text.replace(folder, "") if folder in text else None)
 
 
 def at_client(content: bytes) -> Any:
-    """What :func:`to_client` made."""
+    """Unpickle what :func:`to_client` made."""
     return _loads(content, lambda text: text)
 
 
@@ -55,7 +55,7 @@ class _Pickler(pickle.Pickler):
         self._marked = marked
 
     def persistent_id(self, value: object) -> str | None:
-        """What stands for a text in the pickle; None for a value that is pickled as it is."""
+        """The mark that replaces a string in the pickle; None for a value that is pickled unchanged."""
         return self._marked(value) if type(value) is str else None
 
 
@@ -65,5 +65,5 @@ class _Unpickler(pickle.Unpickler):
         self._arrived = arrived
 
     def persistent_load(self, mark: str) -> str:
-        """The text that a mark stands for."""
+        """The string that a mark replaced."""
         return self._arrived(mark)

@@ -1,4 +1,4 @@
-"""The cases of one spec, run in this process, and what an executor of a run is.
+"""Runs the cases of one spec in this process, and defines the interface of executors.
 
 ::
 
@@ -43,9 +43,9 @@ class Prepared:
     """A spec whose functions are loaded.
 
     Attributes:
-        cases: how many there are to run.
-        sources: digests of its files, as of ``SpecStarted``.
-        lost: why the device can run nothing more; empty while it can.
+        cases: the number of cases to run.
+        sources: digests of its files, as in ``SpecStarted``.
+        lost: why the device cannot run any more cases; empty if it can.
     """
 
     cases: int
@@ -60,8 +60,8 @@ class Ran:
     Attributes:
         judging: seconds that the judge took.
         captured: its arrays, if it failed and the run captures them.
-        lost: why its device can run nothing more; empty while it can.
-        reached: what it reached of the kernel, if it ran in code that counts.
+        lost: why its device cannot run any more cases; empty if it can.
+        reached: what it reached of the kernel, if its code counts that.
     """
 
     verdict: Verdict
@@ -81,34 +81,33 @@ class Said:
 
 
 class SpecWork(Protocol):
-    """The cases of one spec. A context: at its end, what still runs for it is stopped."""
+    """The cases of one spec. A context manager, whose exit stops everything that still runs for the spec."""
 
     def prepare(self) -> Prepared | None:
-        """Plan the cases and load what the spec names. None if the time budget ended before that.
+        """Plan the cases and load the functions of the spec; None if the time budget ended before that.
 
         Raises:
             SpecError, KernelError: the spec cannot be run.
         """
 
     def ran(self) -> Iterator[Ran]:
-        """The cases as they are run, in the order of the plan; not all of them if the time budget ends before.
-        The caller may stop early."""
+        """Run the cases, in the order of the plan, until the time budget ends. The caller may stop early."""
 
     def vacuous(self) -> Said:
-        """Whether a kernel that computes nothing would pass, after all cases."""
+        """Whether a kernel that computes nothing would pass. Called after all cases."""
 
     @property
     def compiling(self) -> bool:
         """Whether :meth:`artifact` will take some time."""
 
     def artifact(self) -> Said:
-        """What the compiled kernels break, after all cases."""
+        """The thresholds of ``artifact:`` that the compiled kernels violate. Called after all cases."""
 
     def advice(self) -> tuple[str, ...]:
         """Notes of the linter about the kernels that ran."""
 
     def seconds(self, since: float) -> float:
-        """What the spec took. ``since``: when the run turned to it, on the clock of ``time.monotonic``."""
+        """How many seconds the spec took. ``since``: when the run began it, by ``time.monotonic``."""
 
     def __enter__(self) -> Self: ...
 
@@ -119,31 +118,32 @@ class CaseExecutor(Protocol):
     """Runs the cases of specs, here or elsewhere.
 
     Attributes:
-        name, description: of the device.
+        name, description: those of the device.
     """
 
     name: str
     description: str
 
     def begin(self, specs: Sequence[OpSpec]) -> None:
-        """The specs of the run, in their order. Called once, before anything else.
+        """Take the specs of the run, in order. Called once, before anything else.
 
         Raises:
             UserError: the device, or a worker, cannot be used.
         """
 
     def work(self, place: int) -> SpecWork:
-        """The cases of the spec at a place in that order. Asked for in that order, too."""
+        """The cases of the spec with this index. Called in the order of the specs."""
 
     def no_more_cases(self) -> None:
-        """No further case of this run will be asked for."""
+        """Called when no more cases of this run are needed."""
 
     def reached(self, place: int) -> bool:
-        """Whether results of a spec are there, once the time budget is used up. The others are not begun."""
+        """Called when the time budget is used up: whether there are results of a spec. Other specs are not
+        begun."""
 
 
 class InProcess:
-    """Runs cases in this process, one after the other."""
+    """Runs cases in this process, one after another."""
 
     def __init__(self, options: Options, device: Device) -> None:
         self.name, self.description = device.name, device.description
@@ -162,10 +162,10 @@ class InProcess:
         return LocalWork(self._specs[place], self._options, self._device, self._budget, self._selects)
 
     def no_more_cases(self) -> None:
-        """Nothing runs ahead here."""
+        """No effect: no case runs ahead of its turn."""
 
     def reached(self, place: int) -> bool:
-        """Nothing runs ahead here."""
+        """False: no case runs ahead of its turn."""
         return False
 
 
@@ -173,7 +173,7 @@ class LocalWork:
     """A :class:`SpecWork` in this process.
 
     Args:
-        budget: of this process, across specs.
+        budget: the budget of this process, for all specs.
         selects: ``options.keyword``, parsed.
     """
 
@@ -187,11 +187,11 @@ class LocalWork:
         self._selects = selects
         self._queued: list[Queued] = []
         self._part: Part | None = None
-        self._before: list[Queued] = []  # cases of other shards that come before these, not followed yet
+        self._before: list[Queued] = []  # earlier cases, of other shards, that self._vacuity has not observed yet
         self._vacuity = Vacuity()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
-        self._only_covers = False  # the current case is instrumented only to count what it reaches, if at all
+        self._only_covers = False  # the current case is instrumented at most for coverage
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +218,7 @@ class LocalWork:
             yield self.run(number)
 
     def begin_artifact(self) -> None:
-        """Begin to compile beside the cases: what ``artifact:`` asks for, or what the cases need."""
+        """Start to compile in parallel with the cases: what ``artifact:`` needs, or what the cases need."""
         cases = tuple(one.case for one in self._queued)
         if not self._options.cases_first:
             self._check_artifact(cases)
@@ -234,7 +234,7 @@ class LocalWork:
 
         Args:
             number: its place in the plan.
-            observe: whether its outputs may show that the spec tests something.
+            observe: use its outputs to find out whether the spec tests something.
         """
         if observe and self._before:
             self._follow()
@@ -247,7 +247,7 @@ class LocalWork:
         return Ran(done.verdict, when, done.judging, captured, self._device.lost, reached)
 
     def unfinished(self, number: int, finding: Finding) -> Ran:
-        """A case that no process finishes, with the finding that says so."""
+        """The result of a case that no process can finish: a failure with this finding."""
         case, device = self._queued[number].case, device_for(self._spec, self._device).name
         verdict = Verdict(case, Status.FAILED, device, findings=(finding,), levels=self._spec.sanitize)
         return Ran(verdict, datetime.now(UTC))
@@ -259,11 +259,11 @@ class LocalWork:
 
     @property
     def settled(self) -> bool:
-        """Whether the cases so far have shown that the spec tests something, or that is not judged."""
+        """Whether the cases so far have shown that the spec tests something, or whether that is not checked."""
         return self._vacuity.settled or not self._spec.judged or not self._judges_spec
 
     def vacuous(self) -> Said:
-        """As :meth:`SpecWork.vacuous`: not known from cases that were picked out, or are too few."""
+        """As :meth:`SpecWork.vacuous`. Unknown if the cases were selected by the user, or are too few."""
         if not self._judges_spec:
             return Said()
         found = self._vacuity.findings()
@@ -273,7 +273,7 @@ class LocalWork:
 
     @property
     def _judges_spec(self) -> bool:
-        """Whether this run can say that the spec tests nothing. Of several shards, the last follows all cases."""
+        """Whether this run checks that the spec tests something. If there are shards, the last one does so."""
         return self._options.is_whole and (self._part is None or self._part.is_last)
 
     @property
@@ -284,7 +284,8 @@ class LocalWork:
         return self._artifact is not None and self._artifact.waits
 
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
-        """As :meth:`SpecWork.artifact`. ``launched``: by the cases, if other processes ran some of them."""
+        """As :meth:`SpecWork.artifact`. ``launched``: what the cases launched, if other processes ran some of
+        them."""
         if self._options.cases_first:
             self._check_artifact(tuple(one.case for one in self._queued))
         if self._artifact is None:
@@ -295,7 +296,7 @@ class LocalWork:
             return Said((as_finding(error.fault, "artifact"),))
 
     def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
-        """As :meth:`SpecWork.advice`. ``launched``: as of :meth:`artifact`."""
+        """As :meth:`SpecWork.advice`. ``launched``: as for :meth:`artifact`."""
         cases = tuple(one.case for one in self._queued)
         return advice_notes(
             self._spec, self._device, cases, lambda: self.launched if launched is None else tuple(launched)
@@ -315,12 +316,12 @@ class LocalWork:
         return queued[self._part.first : self._part.stop]
 
     def _follow(self) -> None:
-        """Show what follows whether the spec tests something the cases of other shards that come before these."""
+        """Let ``self._vacuity`` observe the earlier cases, which other shards run."""
         before, self._before = self._before, []
         for one in before:
             if self._vacuity.settled:
                 return
-            with contextlib.suppress(SpecError, KernelError):  # of its verdict, in the shard that has the case
+            with contextlib.suppress(SpecError, KernelError):  # the shard that runs the case reports the error
                 arrays = one.arrays() or materialize(self._spec, one.case)
                 self._vacuity.observe(self._spec, arrays)
 
@@ -339,7 +340,8 @@ class LocalWork:
         return done
 
     def _instrument(self, size: int) -> frozenset[str]:
-        """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
+        """The sanitizers for which the next case is instrumented: those requested by name, and the others if the
+        budget allows them."""
         possible = every_instrument(self._spec, self._device)
         covers = self._options.coverage and device_for(self._spec, self._device).instruments
         if not self._options.is_replay and not self._budget.allows(size):

@@ -1,4 +1,4 @@
-"""The work of a worker: it receives tasks and sends answers, in processes of this machine and of a cluster."""
+"""The code of a worker process, on this machine or in a cluster: it receives tasks and sends answers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kcheck.runner.work import LocalWork, Prepared, Ran, Said
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is asked to do for one spec.
+    """A request to a worker, about one spec.
 
     Attributes:
         kind: ``prepare``; ``cases`` from ``start`` to ``stop`` of the plan; ``unfinished``: the verdict on the
             case ``start``, which ended two workers; ``end``: judge the spec as a whole; ``advice``; ``forget`` it.
-        spec: its place in the run.
-        settled: whether it is known that the spec tests something.
-        launched: the kernels that the cases launched, of all workers.
+        spec: the index of the spec in the run.
+        settled: whether the spec is known to test something.
+        launched: the kernels that the cases launched, in all workers.
         why: how the workers ended.
     """
 
@@ -57,7 +57,7 @@ class CaseRan:
     Attributes:
         number: its place in the plan.
         launched: the kernels that it was the first to launch in its worker.
-        settled: as of :class:`Task`.
+        settled: as in :class:`Task`.
     """
 
     number: int
@@ -77,14 +77,14 @@ class SpecEnded:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The advice alone, of a spec of which only some cases ran."""
+    """Only the advice, for a spec of which only some cases ran."""
 
     advice: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """An error that ends the run. ``is_internal``: it is kcheck's own; ``log``: the worker's traceback."""
+    """An error that ends the run. ``is_internal``: it is an internal error; ``log``: the worker's traceback."""
 
     message: str
     is_internal: bool
@@ -101,7 +101,7 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is done. ``seconds``: what it took."""
+    """The task is done. ``seconds``: how long it took."""
 
     seconds: float
 
@@ -113,8 +113,8 @@ class Bench:
     """Does tasks, one at a time. It keeps the plan of each spec that it has begun.
 
     Args:
-        specs: of the run, in order.
-        device: ready to run.
+        specs: the specs of the run, in order.
+        device: the device of this worker.
     """
 
     def __init__(self, specs: Sequence[OpSpec], options: Options, device: Device) -> None:
@@ -124,8 +124,8 @@ class Bench:
         self._budget = Budget()
         self._selects = parse(options.keyword) if options.keyword else None
         self._works: dict[int, LocalWork] = {}
-        self._began: set[int] = set()  # specs whose artifact is being compiled here
-        self._told: dict[int, int] = {}  # by spec, how many of its launched kernels were reported
+        self._began: set[int] = set()  # specs for which this worker has started to compile
+        self._told: dict[int, int] = {}  # by spec, how many of its launched kernels have been reported
 
     def do(self, task: Task) -> Iterator[Answer]:
         """The answers to a task; the last is :class:`Done`."""
@@ -179,14 +179,14 @@ class Bench:
             self._begin_artifact(task.spec, work)
         for number in range(task.start, task.stop):
             if number > task.start and self._options.late:
-                return  # the run does not ask for the others
+                return  # the run does not need the others
             ran = work.run(number, observe=not task.settled)
             launched = work.launched
             new = launched[self._told.get(task.spec, 0) :]
             self._told[task.spec] = len(launched)
             yield CaseRan(number, ran, new, task.settled or work.settled)
             if ran.verdict.rule == "timeout" or ran.lost:
-                return  # so ends the spec
+                return  # no later case of the spec will run
 
     def _begin_artifact(self, spec: int, work: LocalWork) -> None:
         if spec not in self._began:
@@ -207,8 +207,8 @@ class Channel(Protocol):
 
 
 def serve(channel: Channel, choose: Callable[[], Device], specs: Sequence[OpSpec], options: Options) -> None:
-    """A worker's life: the name and the description of its device out, tasks in and answers out, until the other
-    side is gone. ``choose``: makes the device; if there is none, the error is sent and that is all."""
+    """Run a worker: send the name and the description of its device, then receive tasks and send answers until the
+    other end is gone. ``choose`` makes the device; if it raises DeviceUnavailable, only that error is sent."""
     try:
         device = choose()
     except DeviceUnavailable as error:
