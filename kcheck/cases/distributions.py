@@ -282,8 +282,7 @@ def _offsets(r: Request) -> Drawn:
 
 
 def _probabilities(r: Request) -> Drawn:
-    """Exponential draws divided by their sum along the axis: uniform over all probability vectors
-    (Dirichlet(1))."""
+    """Exponential draws divided by their sum along the axis: uniform over the simplex (Dirichlet(1))."""
     axis = r.axis()
     if r.size == 0:
         return np.empty(r.size)

@@ -87,8 +87,7 @@ class Expander:
         return self._drawn.setdefault(repr(drawn), drawn)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
-        """The properties of a case that are covered in pairs: (factor, value), with the factors in a fixed
-        order."""
+        """The properties of a case that are covered in pairs: (factor, value), in a fixed order of factors."""
         classes = self._shapes.classes(case.dims)
         return (
             *((f"dim {name}", found) for name, found in classes.items()),

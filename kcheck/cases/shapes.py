@@ -219,8 +219,7 @@ class Shapes:
         return self._intervals[key]
 
     def _decided(self, sizes: Mapping[str, int], name: str) -> bool:
-        """Whether all constraints hold that a dim decides: those that use it, and no dim that is not in
-        ``sizes``."""
+        """Whether all constraints hold that a dim decides: those on it and dims in ``sizes`` only."""
         known = sizes.keys()
         decided = [node for node, support in self._constraints if name in support and support <= known]
         if not decided:

@@ -1,5 +1,5 @@
-"""Devices: they run the launch of a case and collect what happened. All of them share one launch path, by ordinary
-host calls of ``numba.cuda``, and differ in what implements these.
+"""Devices run the launch of a case and collect what happened. All of them share one launch path, which uses
+ordinary host calls of ``numba.cuda``, and differ in what implements these calls.
 """
 
 from kcheck.device.base import Device, unheard

@@ -1,7 +1,7 @@
 """Compiles kernels for a GPU without a GPU: LTO PTX by NVVM and nvJitLink, resources by ptxas, machine code by
 nvdisasm if it is installed.
 
-On the cpu device, the PTX that ran is checked. Numba's simulator replaces ``numba.cuda`` for the whole process, so
+On the cpu device, the PTX that ran is used. Numba's simulator replaces ``numba.cuda`` for the whole process, so
 a run on the simulator compiles in a child process, once per spec, in parallel with the cases: ``python -m
 kcheck.device.artifact`` reads a request and writes its answer as JSON.
 """
@@ -33,7 +33,7 @@ from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarTy
 from kcheck.span import as_typed
 from kcheck.specfile.load import load_function
 
-_LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
+_LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # numba-cuda compiles with these; its extras cu12 and cu13 have them
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def no_compiler() -> str:
 def compile_here(
     root: str, kernel: FunctionRef, signatures: Sequence[Signature], targets: Sequence[str], *, sass: bool = False
 ) -> tuple[CompiledKernel, ...]:
-    """As :func:`compile_kernel`, in this process, which runs the cpu device: its compiled kernels are reused.
+    """Like :func:`compile_kernel`, in this process, which runs the cpu device; its compiled kernels are reused.
 
     Raises:
         KernelError: the kernel's file cannot be loaded.
@@ -72,13 +72,13 @@ _SECONDS = 600  # for the child; a kernel usually compiles in 1 s
 
 
 class Compilation:
-    """Compiles a kernel, as :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
+    """Compiles a kernel like :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
 
     It starts at once and runs in parallel with the cases; :meth:`result` waits for it, :meth:`cancel` ends it.
 
     Args:
-        root: of the project.
-        signatures: what to compile the kernel for.
+        root: the root of the project.
+        signatures: the argument types to compile the kernel for.
         targets: such as ``sm_80``.
         sass: include the machine code.
     """
@@ -139,9 +139,9 @@ class Compilation:
 
 
 _NO_LINES = ("Debug Info Version", "!dbg location")
-"""In the linker's error for a kernel that cannot have line tables: bfloat16's shims have another debug version,
-and calls of numba-cuda's runtime have no line. The process cannot link anything afterward, so the attempt without
-lines needs a new process."""
+"""Parts of the linker's error for a kernel that cannot have line tables: bfloat16's shims have a different debug
+version, and calls of numba-cuda's runtime have no line. The process cannot link anything afterward, so the attempt
+without lines needs a new process."""
 
 
 def compile_kernel(
@@ -156,12 +156,12 @@ def compile_kernel(
     """Compile a ``@cuda.jit`` kernel for each signature and target. If one does not compile, ``problem`` says why.
 
     Args:
-        dispatcher: of the real ``numba.cuda``, not the simulator's.
+        dispatcher: a dispatcher of the real ``numba.cuda``, not of the simulator.
         targets: such as ``sm_80``.
-        is_linked_as_ptx: kernels in this process are linked to PTX: those for the device's own target need no
-            second compilation.
+        is_linked_as_ptx: whether kernels are linked to PTX in this process, so that those for the device's own
+            target do not need a second compilation.
         sass: include the machine code.
-        name: of the kernel in its file, if that is another than its function's.
+        name: the kernel's name in its file, if it differs from the function's.
     """
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
@@ -299,7 +299,7 @@ def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _not_compiled_on_import() -> Iterator[None]:
-    """Leave out that Numba compiles a kernel with a signature in ``@cuda.jit``, and links it for a device."""
+    """Do not compile and link a kernel that has a signature in ``@cuda.jit`` when its module is imported."""
     dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
     compile_for, disable = dispatchers.compile, dispatchers.disable_compile
     dispatchers.compile = lambda dispatcher, signature: None

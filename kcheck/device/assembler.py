@@ -1,4 +1,4 @@
-"""What the assembler says about PTX: the resources of a kernel, and its machine code."""
+"""Assembles PTX: the resources of a kernel, and its machine code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcheck.model.compiled import CompiledKernel, Resources
 
 
 def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None = None) -> Resources:
-    """The resources that ptxas reports for a kernel of a module; cached on disk, since ptxas takes 0.1 s.
+    """The resources that ptxas reports for a kernel of a module; cached on disk, because ptxas takes 0.1 s.
 
     Raises:
         ToolFailed: the assembler rejects the module.
@@ -37,10 +37,10 @@ def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None
 
 
 def assembled(code: CompiledKernel, target: str, *, sass: bool = False) -> CompiledKernel:
-    """A kernel's PTX assembled for a target, with its resources; ``problem`` says why the assembler refuses it.
+    """A kernel's PTX assembled for a target, with its resources; ``problem`` says why the assembler rejects it.
 
     Args:
-        code: with its PTX; its own target may be older.
+        code: the kernel with its PTX, whose target may be older.
     """
     try:
         made = replace(code, target=target, resources=entry_resources(code.ptx, code.entry, target))
@@ -50,7 +50,7 @@ def assembled(code: CompiledKernel, target: str, *, sass: bool = False) -> Compi
 
 
 def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> CompiledKernel:
-    """The kernel with its machine code, or the reason why there is none; cached on disk, since it takes 0.3 s."""
+    """The kernel with its machine code, or why there is none; cached on disk, because it takes 0.3 s."""
     program = find_disassembler()
     if not program:
         return replace(kernel, no_sass=no_disassembler())
@@ -71,8 +71,8 @@ def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> Co
 def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
     """The resources of each kernel of a module, by mangled name.
 
-    They are from ptxas's log, except for registers: the log has those of the kernel's own code. If a linked
-    subroutine needs more (a division of 64-bit integers), a launch allocates that many, which the cubin contains.
+    They are from ptxas's log, except for registers: the log has only those of the kernel's own code. If a linked
+    subroutine needs more (a division of 64-bit integers), a launch allocates that many; the cubin has the number.
 
     Raises:
         ToolFailed: the assembler rejects the module; the message is the assembler's.

@@ -1,4 +1,4 @@
-"""The interface of a device, and what differs between devices: where memory is and how a launch ends."""
+"""The interface of a device, and of what differs between devices: where memory is and how a launch ends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Device(Protocol):
     """Runs cases.
 
     Attributes:
-        name: ``gpu``, ``cpu`` or ``simulator``; ``description`` is for people.
-        lost: why this device can run nothing more in this process; empty while it can.
+        name: ``gpu``, ``cpu`` or ``simulator``; ``description`` is for reports.
+        lost: why this device cannot run anything else in this process; empty if it can.
         compiles_in_process: whether what it launches is compiled in this process, with the real ``numba.cuda`` and
             no GPU, so that the code can be examined without another compilation.
     """
@@ -37,13 +37,13 @@ class Device(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why this device can run nothing more."""
+        """Why this device cannot run anything else in this process; empty if it can."""
 
     def prepare(self, spec: OpSpec) -> None:
         """Load the spec's kernel or launcher and check it against the spec.
 
         Raises:
-            KernelError: it cannot be loaded, is not a kernel, or takes other arguments than the spec passes.
+            KernelError: it cannot be loaded, is not a kernel, or its parameters do not match what the spec passes.
         """
 
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
@@ -72,8 +72,8 @@ class Staged:
     """An allocation on the device: the strided array there, and functions that copy bytes.
 
     Attributes:
-        fetch: copies them back.
-        fill: copies new ones there, for another launch with the same array; None: stage it again.
+        fetch: copies the bytes back.
+        fill: copies new bytes there, for another launch with the same array; None if it must be staged again.
     """
 
     array: Any
@@ -86,10 +86,11 @@ class Backend(Protocol):
 
     Attributes:
         orders_threads: whether it runs threads in a requested order.
-        compiles_in_process: as of :class:`Device`.
-        sanitizers: those that this device can run; a note lists the others as not checked.
-        any_stride: launch Numba's kernels as for arrays of any stride (:mod:`kcheck.device.any_stride`).
-        modules: where compiled kernels go that are not numba.cuda's; None: this device runs no others.
+        compiles_in_process: as in :class:`Device`.
+        sanitizers: the sanitizers that this device can run; a note lists the others as not checked.
+        any_stride: whether Numba's kernels are compiled for arrays of any stride
+            (:mod:`kcheck.device.any_stride`).
+        modules: launches compiled kernels of other kinds than numba.cuda; None if this device cannot run them.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Backend(Protocol):
         """Why arrays of a dtype cannot be passed to kernels on this device; empty if they can."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """Run the following launches in code with the checks of these sanitizers and no others."""
+        """Run the following launches in code with the checks of these sanitizers only."""
 
     def reached(self) -> tuple[Reached, ...]:
         """What launches of instrumented code have reached since the last call."""
@@ -117,7 +118,7 @@ class Backend(Protocol):
         """Copy an allocation's bytes to the device and make the array that is passed to the kernel."""
 
     def unstage(self) -> None:
-        """The case is over: no launch will use its staged arrays."""
+        """Called at the end of a case: no launch will use its staged arrays."""
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
@@ -125,9 +126,9 @@ class Backend(Protocol):
         """Call ``job``, which launches, and wait for the device.
 
         Args:
-            job: if it is the one of the last call, and that launched one kernel, the launch may be repeated
-                instead.
-            deadline: on the clock of ``time.monotonic``.
+            job: if it is the job of the last call, and that launched a single kernel, the launch may be repeated
+                without calling ``job``.
+            deadline: a time of ``time.monotonic``; None for no limit.
             schedule: the order of threads, if the device ``orders_threads``.
 
         Returns:
@@ -142,46 +143,45 @@ class Backend(Protocol):
 
     def float_atomics(self) -> bool | None:
         """Whether the kernels of the last :meth:`launch` add floats atomically, in an unspecified order. None if
-        the device cannot tell."""
+        that is unknown."""
 
     def narrow_floats(self) -> frozenset[str] | None:
         """The formats narrower than float32 to which the kernels of the last :meth:`launch` round: ``16-bit`` by
-        arithmetic, ``tf32`` by matrix products. None where the device cannot tell."""
+        arithmetic, ``tf32`` by matrix products. None if that is unknown."""
 
     def tensor_sums(self) -> frozenset[TensorSum]:
-        """The sums of the kernels of the last :meth:`launch` that tensor cores truncate. None of them where the
-        device cannot tell."""
+        """The sums of the kernels of the last :meth:`launch` that tensor cores truncate; empty if unknown."""
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""
 
 
 class Uninstrumented:
-    """The part of a :class:`Backend` that runs code as it is compiled: it instruments nothing."""
+    """The part of a :class:`Backend` that does not instrument code."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """Do nothing."""
+        """No effect."""
 
     def instrumented(self) -> float:
-        """Nothing was instrumented."""
+        """0: nothing was instrumented."""
         return 0.0
 
     def reached(self) -> tuple[Reached, ...]:
-        """Nothing was counted."""
+        """Empty: nothing was counted."""
         return ()
 
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Drop what kernels and launchers print in the meantime, since the user did not ask for these launches. This
-    has no effect on a GPU, whose driver bypasses Python's streams.
+    """Discard what kernels and launchers print, because the user did not request these launches. This has no
+    effect on a GPU, whose driver bypasses Python's streams.
     """
     with redirect_stdout(_Nowhere()):
         yield
 
 
 class _Nowhere(io.TextIOBase):
-    """A stream that drops what is written."""
+    """A stream that discards what is written."""
 
     def write(self, text: str) -> int:
         return len(text)

@@ -1,5 +1,5 @@
-"""The user's functions: load kernels and launchers, and choose a launcher's arguments. Whether their parameters
-fit the spec is checked when the spec is read (``kcheck.specfile``), without running them.
+"""Loads the user's kernels and launchers, and selects a launcher's arguments. ``kcheck.specfile`` checks whether
+their parameters match the spec when it reads the spec, without running them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def load_kernel(spec: OpSpec, backend: Backend) -> Any:
     """The kernel of a ``launch:``.
 
     Raises:
-        KernelError: it cannot be loaded, or is not a kernel.
+        KernelError: the kernel cannot be loaded, or is not a kernel of numba.cuda.
     """
     assert spec.kernel is not None
     kernel: Any = load_function(spec.root, spec.kernel)
@@ -51,7 +51,7 @@ def load_launcher(spec: OpSpec) -> Callable[..., object]:
 def keywords(launcher: Callable[..., object], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that the launcher's signature names.
 
-    NumPy's scalars become Python numbers if the launcher's file names a Triton kernel: Triton takes no others.
+    NumPy's scalars become Python numbers if the launcher's file names a Triton kernel: Triton accepts only those.
     """
     given = {name: values[name] for name in inspect.signature(launcher).parameters if name in values}
     known = getattr(launcher, "__globals__", {}).values()

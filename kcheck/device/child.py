@@ -18,11 +18,11 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Child:
-    """``python -m MODULE`` with one request, as JSON. It communicates through files: no pipe can fill up, and no
-    thread has to read one while the cases run.
+    """``python -m MODULE`` with one request, as JSON. It communicates through files, so that no pipe can fill up
+    and no thread has to read one while the cases run.
 
     Args:
-        module: that reads the request from stdin.
+        module: the module, which reads the request from stdin.
         variables: environment variables, in addition to those of this process.
     """
 
@@ -49,10 +49,10 @@ class Child:
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr); the child is gone afterwards, even if this raises.
+        """Wait, and return (exit code, stdout, stderr). The child is gone afterwards, even if this raises.
 
         Raises:
-            subprocess.TimeoutExpired: it took longer.
+            subprocess.TimeoutExpired: the child took longer.
         """
         try:
             code = self._process.wait(seconds)
@@ -65,7 +65,7 @@ class Child:
         return code, texts[0], texts[1]
 
     def kill(self) -> None:
-        if self._process.poll() is None:  # and the processes that it has started
+        if self._process.poll() is None:  # the child, and the processes that it has started
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._out.close()
@@ -73,10 +73,10 @@ class Child:
 
 
 class Forked:
-    """A copy of this process that does some work, prints nothing, and ends. Only if :func:`may_fork`.
+    """A fork of this process that does some work without printing anything, and ends. Requires :func:`may_fork`.
 
     Args:
-        work: what it does.
+        work: the function that it calls.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -90,7 +90,7 @@ class Forked:
                 nothing = os.open(os.devnull, os.O_RDWR)
                 for stream in range(3):
                     os.dup2(nothing, stream)
-                # The parent's streams may hold text that it has not written yet, or a lock of another thread.
+                # The parent's streams may contain unwritten text, or a lock that another thread holds.
                 sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
                 work()
             finally:

@@ -21,15 +21,16 @@ _MODE = "NUMBA_ENABLE_CUDASIM"
 
 
 def choose(name: str, targets: Sequence[str] = ()) -> Device:
-    """The device of that name, ready to run.
+    """The device with this name, ready to run.
 
     Args:
         name: ``auto``, ``gpu``, ``cpu`` or ``simulator``. ``auto`` is gpu if a driver and a device answer,
             otherwise cpu if it can run, otherwise simulator.
-        targets: of the specs, such as ``sm_80``; the cpu device is one of them.
+        targets: the targets of the specs, such as ``sm_80``, from which the cpu device's is chosen.
 
     Raises:
-        DeviceUnavailable: the device is unknown or does not answer, or ``numba.cuda`` is imported for another one.
+        DeviceUnavailable: the device is unknown or does not answer, or ``numba.cuda`` was already imported for
+            another one.
     """
     make = DEVICES.get(name)
     if make is None:
@@ -40,10 +41,10 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
 def choose_for(
     specs: Iterable[OpSpec], name: str, targets: Sequence[str] = (), *, any_stride: bool = False
 ) -> Device:
-    """As :func:`choose`, for a run of some specs: array functions run in this process and need no other device.
+    """Like :func:`choose`, for a run of some specs: array functions run in this process and do not need a device.
 
     Args:
-        any_stride: as of :meth:`kcheck.device.launching.LaunchingDevice.take_any_stride`.
+        any_stride: as for :meth:`kcheck.device.launching.LaunchingDevice.take_any_stride`.
     """
     if all(spec.function is not None for spec in specs):
         return HOST
@@ -54,10 +55,10 @@ def choose_for(
 
 
 def warm(name: str, targets: Sequence[str] = (), *, compiles: bool = True) -> None:
-    """Import what launches on the device need, so that processes forked from this one have it.
+    """Import what launches on the device need, for processes that are forked from this one.
 
-    Nothing is initialized and no thread is started. Only the cpu device has much to import; for the others, and
-    where the device is not available, this does nothing. ``compiles``: as of :func:`kcheck.device.cpu.warm`.
+    Nothing is initialized and no thread is started. Only the cpu device has much to import; for other devices, or
+    if the device is not available, this does nothing. ``compiles``: as for :func:`kcheck.device.cpu.warm`.
     """
     if name == "auto":
         name = "gpu" if _driver_answers_in_child() else _automatic(driver_answers=False)[0]
@@ -72,7 +73,7 @@ def warm(name: str, targets: Sequence[str] = (), *, compiles: bool = True) -> No
 
 
 def _driver_answers_in_child() -> bool:
-    """As :func:`driver_answers`, which initializes the driver: after that, a process must not be forked."""
+    """Like :func:`driver_answers`, in a child: it initializes the driver, which does not survive a fork."""
     child = os.fork()
     if child == 0:
         os._exit(0 if driver_answers() else 1)
@@ -80,7 +81,7 @@ def _driver_answers_in_child() -> bool:
 
 
 def unused(name: str) -> Device:
-    """The device of that name for a run without launches, because every spec is refused. Does not import Numba."""
+    """The device with this name for a run without launches (every spec was refused). Does not import Numba."""
     if name == "auto":
         name = _automatic(driver_answers())[0]
     return cast(Device, _Unused(name))
@@ -88,7 +89,7 @@ def unused(name: str) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class _Unused:
-    """A device with only a name; to use it is an internal error."""
+    """A device that only has a name; using it is an internal error."""
 
     name: str
 
@@ -98,7 +99,7 @@ class _Unused:
 
 
 def _automatic(driver_answers: bool) -> tuple[str, str]:
-    """The device that ``auto`` selects on this machine, and why not the cpu device (empty if it is, or gpu)."""
+    """The device that ``auto`` selects here, and if it is the simulator, why the cpu device cannot run."""
     if driver_answers:
         return "gpu", ""
     from kcheck.device.cpu import missing
@@ -156,7 +157,8 @@ def _set_mode(name: str, *, simulated: bool) -> None:
     config = sys.modules.get("numba.cuda.core.config")
     if config is None:
         os.environ[_MODE] = "1" if simulated else "0"
-        if read := sys.modules.get("numba.core.config"):  # Numba has read the variable; numba.cuda takes its word
+        # Numba may have read the variable already, and numba.cuda uses the value that Numba read.
+        if read := sys.modules.get("numba.core.config"):
             read.ENABLE_CUDASIM = int(simulated)  # type: ignore[attr-defined]
     elif bool(config.ENABLE_CUDASIM) != simulated:
         raise DeviceUnavailable(

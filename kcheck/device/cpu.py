@@ -1,4 +1,4 @@
-"""The cpu device: the real ``numba.cuda`` over kcheck's driver, which runs the PTX on the processor."""
+"""The cpu device: the real ``numba.cuda`` with kcheck's driver, which runs the PTX on the processor."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def missing() -> str:
 def capability(targets: Iterable[str]) -> tuple[int, int]:
     """The compute capability of the device: ``KCHECK_CC``, otherwise the highest target, otherwise 8.0.
 
-    A process has one device. Of several targets, the highest supports what the others do.
+    A process has only one device, and the highest target supports everything that the others do.
 
     Args:
-        targets: of ``artifact:``, the first of each spec.
+        targets: the first target in ``artifact:`` of each spec.
 
     Raises:
         DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
@@ -75,14 +75,14 @@ _WARM = (
 
 
 def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
-    """Install the device and import what compiles for it, for processes forked from this one.
+    """Install the device and import its compilers, for processes that are forked from this one.
 
     The device is not initialized and no thread is started: neither would survive a fork. ``KCHECK_CC`` is set, so
     that the forked processes, which may run only some of the specs, have the same device.
 
     Args:
         targets: as for :func:`capability`.
-        compiles: also prepare the first compilation, which takes longer than a run whose kernels are cached needs.
+        compiles: also prepare the first compilation, which takes longer than a run whose kernels are all cached.
     """
     cc = capability(targets)
     os.environ["KCHECK_CC"] = f"{cc[0]}.{cc[1]}"
@@ -90,19 +90,19 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
     for name in _WARM:
         import_module(name)
     if compiles:
-        from kcheck.device.warming import compile_one  # a run with full caches compiles nothing
+        from kcheck.device.warming import compile_one  # lazy: a run with full caches does not compile
 
         compile_one()
 
 
 class CpuBackend(CudaBackend):
-    """A :class:`kcheck.device.base.Backend` with no GPU.
+    """A :class:`kcheck.device.base.Backend` without a GPU.
 
     Args:
         targets: as for :func:`capability`.
 
     Raises:
-        DeviceUnavailable: ``numba.cuda`` is imported already, or this machine cannot be the device.
+        DeviceUnavailable: ``numba.cuda`` is already imported, or this machine is not supported.
     """
 
     orders_threads = True
@@ -114,7 +114,7 @@ class CpuBackend(CudaBackend):
         self._found: list[Finding] = []
         self._deadline: float | None = None
         self._job: Callable[[], None] | None = None
-        self._again: KernelLaunch | None = None  # what the job launched
+        self._again: KernelLaunch | None = None  # the launch that the job made, if it made just one
         machine = _installed(capability(targets)).machine
         self._executor = machine.executor
         self._executor.report = self._found.append
@@ -127,11 +127,11 @@ class CpuBackend(CudaBackend):
             self.modules.took = self._compiled
             self.modules.names_object = self._name_object
         threads = len(os.sched_getaffinity(0))
-        cc = self.description.rpartition(", ")[2]  # without the name that programs see
+        cc = self.description.rpartition(", ")[2]  # the part after the name that programs see
         self.description = f"{cc}, {self._executor.width} lanes on {threads} thread{'s' * (threads != 1)}"
 
     def _name_object(self, handle: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
-        """Call the memory of an object by the name of its array."""
+        """Label the memory of a texture or surface object with the name of its array."""
         texture = self._executor.textures.find(handle)
         assert texture is not None
         itemsize = texture.texel_bytes // texture.channels
@@ -183,7 +183,7 @@ class CpuBackend(CudaBackend):
         return self._executor.tensor_sums
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """As on a GPU. In addition, kernels may access only the array's own bytes, which get its name."""
+        """As on a GPU. Also label the array's bytes with its name, and let kernels access only those."""
         memory = self._executor.memory
         address = self._staging.place(allocation, buffer)
         if address is None:
@@ -214,7 +214,7 @@ class CpuBackend(CudaBackend):
         self._found.clear()
         self._executor.float_atomics = False
         self._executor.narrow_floats, self._executor.tensor_sums = frozenset(), frozenset()
-        if deadline != self._deadline:  # another case; a repeat keeps the extension for compilers
+        if deadline != self._deadline:  # a new case; a repeat keeps the time that was added for compilers
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule = schedule
         begun = time.monotonic()
@@ -226,7 +226,7 @@ class CpuBackend(CudaBackend):
         except (LaunchFault, UserError):
             raise
         except Exception as error:
-            if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing so far
+            if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler has not raised anything yet
                 raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (
@@ -245,7 +245,7 @@ class CpuBackend(CudaBackend):
         return told
 
     def _do(self, job: Callable[[], None]) -> None:
-        """Call a job; or repeat its launch with the same parameters, if that was all that it did the last time."""
+        """Call a job, or only repeat its launch with the same parameters, if it did nothing else the last time."""
         if self._again is not None and job is self._job and (self.modules is None or self.modules.restore()):
             repeat(self._executor, self._again)
             return
@@ -256,23 +256,23 @@ class CpuBackend(CudaBackend):
             job()
         finally:
             self._executor.seen = None
-        # With debug=True, Numba also reads what a kernel has raised.
+        # With debug=True, Numba also reads what a kernel has raised, so the job must be called again.
         if len(seen) == 1 and not any(kernel.targetoptions.get("debug") for kernel in self._called):
             self._again = seen[0]
 
     def _compiled(self, seconds: float) -> None:
-        """Subtract the time in which Numba compiled something from the kernel's time and that of its checks."""
+        """Subtract compilation time from the time of the kernel and of its checks."""
         self._compiling += seconds
         self._executor.postpone(seconds)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
-        """A launch that a GPU would reject too. The device is never lost: the next launch runs normally."""
+        """A finding for a launch that a GPU would reject, too. The device is not lost: the next launch runs."""
         return Finding("launch", f"the driver returned {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
         """The findings of the executor in terms of the spec: its arrays, and paths as the user types them.
 
-        Uses of uninitialized memory come last, since a race is often the cause.
+        Uses of uninitialized memory come last, because a race is often their cause.
         """
         arrays = {*spec.inputs, *spec.outputs}
         aliases = {name: output.alias or name for name, output in spec.outputs.items()}
@@ -280,7 +280,7 @@ class CpuBackend(CudaBackend):
         told = []
         for finding in self._found:
             rule, fix = finding.rule, finding.fix
-            if rule == "compile":  # NVVM accepted it: kcheck does not support it
+            if rule == "compile":  # NVVM accepted the code, but kcheck does not support it
                 kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]
                 rule, fix = "unsupported", kind.elsewhere
                 finding = _placed(finding)
@@ -307,7 +307,7 @@ class CpuBackend(CudaBackend):
 
 @contextlib.contextmanager
 def surviving_fork() -> Iterator[None]:
-    """Processes that are forked within can use the device of this one, to compile."""
+    """Processes that are forked within this context can use the device of this process, to compile."""
     machine = _installed(import_module("numba.cuda").get_current_device().compute_capability).machine
     machine.survives_fork = True
     try:
@@ -325,7 +325,7 @@ def _placed(finding: Finding) -> Finding:
 
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:
-    """The user's line. If the code has none, or one of a library, the line of the function in the spec."""
+    """The user's line. If there is none, or it is in a library, the place of the function in the spec."""
     if place is not None and is_users(place.file):
         return replace(place, file=as_typed(place.file))
     function = spec.launcher or spec.kernel
@@ -364,7 +364,7 @@ def _installed(cc: tuple[int, int]) -> Installed:
         raise DeviceUnavailable("--device cpu: `kcheck exec` already uses the cpu device; run kcheck directly")
 
     def write(text: bytes) -> None:
-        sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report uses stdout
+        sys.stdout.write(text.decode(errors="replace"))  # sys.stdout is stderr while a report uses stdout
 
     chosen = replace(settings(os.environ, cc), clock=time.monotonic)
     installed = install(chosen, lambda finding: None, write)

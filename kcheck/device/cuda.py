@@ -1,4 +1,4 @@
-"""Real ``numba.cuda`` over a CUDA driver: a GPU's, or another one with the driver's C ABI."""
+"""The real ``numba.cuda`` with a CUDA driver: a GPU's, or another one with the same C ABI."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def driver_answers() -> bool:
 
 
 class CudaBackend(Uninstrumented):
-    """A :class:`kcheck.device.base.Backend` over the CUDA driver.
+    """A :class:`kcheck.device.base.Backend` that uses the CUDA driver.
 
     Raises:
         DeviceUnavailable: Numba cannot use the driver or its first device.
@@ -96,8 +96,8 @@ class CudaBackend(Uninstrumented):
         return f"numba-cuda does not support arrays of {dtype}: this dtype is not checked on the {self.name}"
 
     def launched(self) -> tuple[Launched, ...]:
-        """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels, or
-        would have if arrays had not counted as strided, with every block that the kernel was launched with."""
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of these kernels, or
+        would have without ``any_stride``, with every block that the kernel was launched with."""
         own = (run.launched() for run in (self.modules.runs if self.modules is not None else ()))
         return (
             *own,
@@ -110,8 +110,8 @@ class CudaBackend(Uninstrumented):
         )
 
     def _watch_calls(self, kind: Any, array: type) -> None:
-        """Record every dispatcher that is called, and have it take its arrays for strided ones with
-        ``any_stride``. (numba-cuda has no hook for all kernels of a process.)"""
+        """Record every dispatcher that is called, and with ``any_stride``, make it treat its arrays as strided.
+        (numba-cuda has no hook for all kernels of a process.)"""
         call = kind.call
 
         @functools.wraps(call)
@@ -136,15 +136,15 @@ class CudaBackend(Uninstrumented):
         kind.call = watched
 
     def float_atomics(self) -> bool | None:
-        """Unknown: seeing a kernel's PTX would take another compilation."""
+        """Unknown: to see a kernel's PTX would take another compilation."""
         return None
 
     def narrow_floats(self) -> frozenset[str] | None:
-        """Not known, as for :meth:`float_atomics`."""
+        """Unknown, as for :meth:`float_atomics`."""
         return None
 
     def tensor_sums(self) -> frozenset[TensorSum]:
-        """Not known, as for :meth:`float_atomics`."""
+        """Unknown, as for :meth:`float_atomics`."""
         return frozenset()
 
     def is_kernel(self, function: Any) -> bool:
@@ -153,7 +153,7 @@ class CudaBackend(Uninstrumented):
         return isinstance(function, dispatcher) and not function.targetoptions.get("device")
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """The whole allocation, including guards, as bytes on the device, and the strided array inside it."""
+        """Copy the whole allocation, including guards, to the device, and make the strided array in it."""
         memory = self._cuda.to_device(buffer)
         array = self._array(
             allocation.shape,
@@ -162,7 +162,7 @@ class CudaBackend(Uninstrumented):
             gpu_data=memory.gpu_data.view(allocation.offset),
         )
 
-        def fetch() -> Bytes:  # keeps the array's memory alive
+        def fetch() -> Bytes:  # the closure keeps the array's memory alive
             made: Bytes = memory.copy_to_host()
             return made
 
@@ -191,7 +191,7 @@ class CudaBackend(Uninstrumented):
 
         worker = threading.Thread(target=run, name="kcheck-launch", daemon=True)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
+            warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
             worker.start()
             try:
                 while worker.is_alive():
@@ -241,7 +241,7 @@ class CudaBackend(Uninstrumented):
         return Finding("launch", f"the {what} raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
-        """What a call of the driver that failed says of the launch; notes when nothing more can be run."""
+        """The finding for a driver call that failed. Sets ``lost`` if the device cannot be used any further."""
         if code in _STICKY:
             self.lost = f"the {self.name} cannot be used after a kernel's error ({result_name(code)})"
         if code in _MEMORY:
@@ -258,7 +258,7 @@ class CudaBackend(Uninstrumented):
 def driver_code(error: BaseException) -> int | None:
     """The ``CUresult`` of an exception; None if the driver did not cause it.
 
-    numba-cuda raises its own CudaAPIError with a code; cuda.core, which it launches with, raises a CUDAError whose
+    numba-cuda raises its own CudaAPIError with a code; cuda.core, with which it launches, raises a CUDAError whose
     text begins with the result's name.
     """
     if isinstance(error, (DriverError, LaunchError)):
@@ -280,7 +280,7 @@ def result_name(code: int) -> str:
 
 
 _Called: TypeAlias = dict[Any, dict[tuple[Index3, int], None]]
-"""By dispatcher: its blocks with their bytes of dynamic shared memory, in order."""
+"""By dispatcher: its blocks and their bytes of dynamic shared memory, in order."""
 
 
 def _timeout(spec: OpSpec) -> Finding:
@@ -302,8 +302,8 @@ _IN_THREAD = re.compile(
 
 
 def _raised(error: BaseException, kernel: str | None) -> Finding | None:
-    """What a thread of a kernel with ``debug=True`` raised, which numba-cuda raises from the launch; None if the
-    launch itself raised something."""
+    """The finding for what a thread of a kernel with ``debug=True`` raised, which numba-cuda raises from the
+    launch; None if the launch itself raised the exception."""
     match = _IN_THREAD.fullmatch(str(error.args[0])) if error.args else None
     if match is None:
         return None
@@ -315,6 +315,6 @@ def _raised(error: BaseException, kernel: str | None) -> Finding | None:
 
 
 def _index3(text: str) -> Index3:
-    """``0, 0, 3``, which is z, y, x, as (x, y, z)."""
+    """Parse ``0, 0, 3``, which is z, y, x, as (x, y, z)."""
     z, y, x = map(int, text.split(","))
     return (x, y, z)

@@ -1,4 +1,4 @@
-"""Machine code as text, by nvdisasm, a program of the CUDA toolkit, if it is installed.
+"""Disassembles machine code with nvdisasm, a program of the CUDA toolkit, if it is installed.
 
 numba-cuda's extras do not include it. cuobjdump is not an alternative: it runs nvdisasm itself.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 
 
 class ToolFailed(Exception):
-    """The assembler or nvdisasm refuses a kernel, or does not run; the message says why."""
+    """The assembler or nvdisasm rejects a kernel, or cannot be run; the message says why."""
 
 
 SECONDS = 60.0
-"""For one cubin; nvdisasm usually takes 0.3 s."""
+"""The time limit for one cubin; nvdisasm usually takes 0.3 s."""
 
 _SYSTEM = "/usr/local/cuda/bin"
 _VARIABLE = "NVDISASM_PATH"
@@ -42,7 +42,7 @@ def no_disassembler() -> str:
 
 
 def _folders(environment: Mapping[str, str], packages: Iterable[str]) -> Iterator[str]:
-    """The folders to search for nvdisasm, in order: wheels, which fit the assembler's version, then toolkits.
+    """The folders to search for nvdisasm, in order: wheels, which match the assembler's version, then toolkits.
 
     If the user names a folder, only that one; cuobjdump reads the same variable.
     """
@@ -62,7 +62,7 @@ def _folders(environment: Mapping[str, str], packages: Iterable[str]) -> Iterato
 def _found(folders: tuple[str, ...]) -> str:
     for folder in folders:
         path = os.path.join(folder, "nvdisasm")
-        # A relative folder would be another program in each working directory.
+        # A relative folder would be a different one in each working directory.
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return ""
@@ -76,7 +76,7 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
         seconds: the time limit.
 
     Raises:
-        ToolFailed: it cannot be run, fails, or takes longer.
+        ToolFailed: nvdisasm cannot be run, fails, or takes too long.
     """
     with tempfile.TemporaryDirectory(prefix="kcheck-") as folder:
         file = Path(folder, "kernel.cubin")
@@ -101,7 +101,7 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
 
 
 def identity(program: str) -> str:
-    """A text that changes when another nvdisasm replaces this one; does not run it."""
+    """A text that changes when a different nvdisasm is installed; does not run it."""
     try:
         status = os.stat(program)
     except OSError:

@@ -20,8 +20,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def values(memory: Allocation, buffer: Bytes) -> npt.NDArray[Any]:
-    """The logical array, C-contiguous and of its dtype; over the buffer itself where the layout is that already. A
-    nonzero bool byte counts as 1."""
+    """The logical array, C-contiguous and of its dtype; a view of the buffer if the layout is already contiguous.
+    A nonzero bool byte counts as 1."""
     whole = memory.bytes_view(buffer)
     if memory.dtype.kind == "bool":
         whole = (whole != 0).view(np.uint8)
@@ -29,7 +29,7 @@ def values(memory: Allocation, buffer: Bytes) -> npt.NDArray[Any]:
 
 
 def poison(memory: Allocation, buffer: Bytes, byte: int) -> None:
-    """Fill the elements, in place."""
+    """Fill the elements with a byte, in place."""
     buffer[memory.element_mask()] = byte
 
 
@@ -40,7 +40,7 @@ def untouched(memory: Allocation, buffer: Bytes, byte: int) -> Mask:
 
 
 def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:
-    """A write outside the elements of an allocation: before them, after them, or in a gap between them."""
+    """The finding for a write outside the elements of an allocation: before, after, or in a gap between them."""
     changed = np.flatnonzero((after != memory.buffer) & ~memory.element_mask())
     if not len(changed):
         return None
@@ -69,7 +69,7 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
 
 
 def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:
-    """An input that changed, with its first changed element in C order."""
+    """The finding for an input that changed, with its first changed element in C order."""
     before, now = memory.bytes_view(), memory.bytes_view(after)
     changed = (before != now).any(axis=-1)
     count = int(np.count_nonzero(changed))
@@ -89,7 +89,8 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
 
 
 def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool) -> Finding:
-    """Elements of an output that were never written. ``launched`` is False if the grid or block contained a 0."""
+    """The finding for elements of an output that were never written. ``launched`` is False if the grid or block
+    contained a 0."""
     count = int(np.count_nonzero(mask))
     why = "" if launched else "; nothing was launched, because the grid or block contains a 0"
     fix = "check the mask of the store, and compare grid x block with the output's size"
@@ -110,10 +111,10 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
 def nondeterministic_finding(
     name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], kernel: str | None, order: str
 ) -> Finding | None:
-    """Two launches of one case that left different bits. Two NaNs count as equal whatever their payload.
+    """The finding for two launches of one case that left different bits. All NaNs are equal.
 
     Args:
-        order: of the threads in the second launch; empty if it is unknown.
+        order: the order of the threads in the second launch; empty if it is unknown.
     """
     raw = first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)
     different = raw.reshape(*first.shape, first.itemsize).any(axis=-1)
@@ -147,7 +148,7 @@ def may_change(spec: OpSpec) -> frozenset[str]:
 def input_findings(
     spec: OpSpec, memories: Mapping[str, Allocation], after: Mapping[str, Bytes], kernel: str | None
 ) -> list[Finding]:
-    """Guards of every allocation, and inputs that changed."""
+    """The findings about the guards of every allocation, and about inputs that changed."""
     found = [guard_finding(memory, after[name], kernel) for name, memory in memories.items()]
     writable = may_change(spec)
     found += [
@@ -159,7 +160,7 @@ def input_findings(
 
 
 def extent(memory: Allocation) -> tuple[int, int]:
-    """First byte of the elements and the byte after their last, in the buffer."""
+    """The offsets in the buffer of the first byte of the elements, and of the byte after the last."""
     if 0 in memory.shape:
         return memory.offset, memory.offset
     low, high = offset_range(memory.shape, memory.strides)

@@ -1,4 +1,4 @@
-"""The device of array functions (``function:``): this process. No engine, so no sanitizer but ``mutated`` and
+"""The device of array functions (``function:``): this process. It has only the sanitizers ``mutated`` and
 ``nondeterministic``.
 
 ::
@@ -46,9 +46,9 @@ Array: TypeAlias = npt.NDArray[Any]
 NAME = "host"
 _CHECKS = ("mutated", "nondeterministic")
 _FIRST_CALL = 300.0
-"""Seconds that a call may take for which a framework may compile."""
+"""How many seconds a call may take if a framework may compile for it."""
 _NO_ENGINE = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")
-"""What runs on kernels only. ``unwritten`` does not apply: a function returns its outputs."""
+"""Sanitizers that only work on kernels. ``unwritten`` does not apply: a function returns its outputs."""
 
 
 class _TimedOut(BaseException):
@@ -65,7 +65,7 @@ class HostDevice:
     instruments: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._called: set[int] = set()  # hashes of functions with shapes and dtypes of their arguments
+        self._called: set[int] = set()  # hashes of functions and the shapes and dtypes of their arguments
         self._endless: set[tuple[str, FunctionRef]] = set()
 
     def prepare(self, spec: OpSpec) -> None:
@@ -128,8 +128,8 @@ class HostDevice:
     def _limit(
         self, spec: OpSpec, arrays: CaseArrays, framework: Framework, timeout: float | None
     ) -> float | None:
-        """The limit of a call: longer for the first one with such shapes and dtypes, for which torch or JAX may
-        compile the function."""
+        """The time limit of a call: longer for the first one with these shapes and dtypes, because torch or JAX
+        may compile the function for them."""
         key = (spec.root, spec.runs)
         if timeout is None or framework.name == "numpy" or key in self._endless:
             return timeout
@@ -186,11 +186,11 @@ def _called(
 def _arguments(
     spec: OpSpec, arrays: CaseArrays, function: Callable[..., Any], framework: Framework
 ) -> tuple[dict[str, Any], dict[str, Array], dict[str, Bytes]]:
-    """Arguments on fresh copies of the inputs.
+    """The arguments, with fresh copies of the inputs.
 
     Returns:
-        (by keyword what the signature names; by input the host array that shows what the function wrote; the bytes
-        of each allocation).
+        (the arguments in the signature by keyword; by input, the host array to check for writes; the bytes of each
+        allocation).
     """
     memory = {name: allocation.buffer.copy() for name, allocation in arrays.allocations.items()}
     given: dict[str, Any] = {name: int(size) for name, size in arrays.case.dims.items()}
@@ -204,7 +204,7 @@ def _arguments(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Difficult values overflow, and only the result counts."""
+    """Ignore warnings: difficult values overflow, and only the result counts."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -246,7 +246,7 @@ def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _keywords(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that a function's signature has; all of them if it takes any keyword or shows no signature."""
+    """The names in a function's signature; all of them if it accepts any keyword, or has no signature."""
     try:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(plain_function(function)).parameters
     except (TypeError, ValueError):
@@ -264,7 +264,7 @@ def _nondeterministic(
     outputs: Mapping[str, np.ndarray[Any, Any]],
     limit: float | None,
 ) -> list[Finding]:
-    """Call again, and with one thread if the spec says ``deterministic: true``: the same bits are expected."""
+    """Call again, and if the spec sets ``deterministic: true``, also with one thread: the bits must not change."""
     repeats = ["", "with one thread"] if spec.deterministic else [""]
     found: list[Finding] = []
     left = dict(outputs)
@@ -312,7 +312,7 @@ def _one_thread(framework: Framework) -> Iterator[None]:
 
 @contextmanager
 def _limited(seconds: float | None) -> Iterator[None]:
-    """Raise _TimedOut in the body after some seconds, where the process can: the main thread of a POSIX system.
+    """Raise _TimedOut in the body after some seconds, if possible: on the main thread of a POSIX system.
 
     A call of compiled code is not interrupted before it returns to Python.
     """

@@ -2,7 +2,7 @@
 kernel once per signature, in about half a second, and freezes into it the value of every global and closure
 variable that it uses, and every function that it calls. Numba's cache (``cache=True``) only checks the kernel's
 file, and would return a kernel whose constants or device functions have changed since. The key here is a digest of
-all of these. A kernel with a value that cannot be digested is compiled each time.
+all of these. A kernel with a value that cannot be digested is compiled in every run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtyp
 _EXTENDS = re.compile(
     rb"extending|overload|intrinsic|templates|imputils|[Rr]egist|typeof|lower_|lowering|type_callable|infer|config"
 )
-"""In a file that registers functions or types with Numba or sets its options; elsewhere it does no harm."""
+"""Found in files that register functions or types with Numba or set its options. Other files may match, too, which
+does no harm."""
 
 _FORMAT = 2  # version of the cached format; 2 has the code that reports exceptions
 
@@ -72,14 +73,14 @@ def _sources() -> Iterable[bytes]:
 
 
 def sources_that_count(paths: Iterable[str]) -> Iterable[bytes]:
-    """Files of imported modules: all of them if one may change how Numba compiles, since code that registers
-    overloads is not referred to by name; otherwise none.
+    """The files of imported modules, as parts of the digest: all of them if one may change how Numba compiles,
+    because kernels do not refer by name to code that registers overloads; otherwise no file.
 
-    Which kernels and references of other specs are imported does not matter then. It differs between a run of one
-    spec, a run of all, and worker processes.
+    In the latter case it does not matter which kernels and references of other specs are imported, which differs
+    between a run of one spec, a run of all specs, and worker processes.
 
     Args:
-        paths: of the modules outside libraries, except the main module's, which registers none.
+        paths: the files of the modules outside libraries, except the main module's, which does not register any.
     """
     texts = [(path, Path(path).read_bytes()) for path in sorted(paths) if os.path.exists(path)]
     if any(_EXTENDS.search(text) for _, text in texts):
@@ -90,7 +91,7 @@ def sources_that_count(paths: Iterable[str]) -> Iterable[bytes]:
 @functools.cache
 def _own(path: str) -> str:
     """The real path of a Python file outside the libraries; empty for any other file."""
-    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all: skip the file system
+    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all files: do not access the file system
         return ""
     real = os.path.realpath(path)
     return "" if real.startswith(_LIBRARIES) else real
@@ -131,7 +132,7 @@ def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], 
         _walk(cell.cell_contents, tell, seen)
     for name in names:
         value = function.__globals__.get(name, _Unknown)
-        if value is _Unknown:  # an attribute or a builtin: part of the object in which it is found
+        if value is _Unknown:  # an attribute or a builtin: a part of the object that has it
             continue
         tell(name.encode() + b"\0")
         if isinstance(value, types.ModuleType) and not _is_known(value):
@@ -154,7 +155,7 @@ def _walk_code(code: types.CodeType, tell: Callable[[bytes], None], names: dict[
 
 
 def _is_known(value: Any) -> bool:
-    """Whether it belongs to a library whose version is in the key, and does not contain the user's values."""
+    """Whether a value belongs to a library whose version is in the key, and does not contain the user's values."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in _KNOWN
     module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
@@ -169,7 +170,7 @@ def kept_kernels() -> ObjectCache:
 
 
 class KeptKernels:
-    """Compiled kernels on disk: numba-cuda's ``_Cache``, for one dispatcher.
+    """Compiled kernels on disk: implements numba-cuda's ``_Cache`` for one dispatcher.
 
     Args:
         dispatcher: the ``@cuda.jit`` object.
@@ -183,7 +184,7 @@ class KeptKernels:
         self._store = store
 
     def may_keep(self, signature: Any) -> bool:
-        """Whether the kernel for a signature, a tuple of Numba's types, is not cached and probably could be."""
+        """Whether the kernel for a signature, a tuple of Numba's types, is not cached but probably can be."""
         key = self._key(signature)
         return key is not None and key not in self._store and _refused(key) not in self._store
 
@@ -191,7 +192,7 @@ class KeptKernels:
         """The kernel that was compiled for a signature; None if there is none, or it is out of date.
 
         Numba's own cache refreshes the target first, which imports everything that Numba can compile (0.3 s). A
-        kernel that only runs needs none of that, and a compilation refreshes the target itself.
+        kernel that only runs does not need that, and a compilation refreshes the target itself.
         """
         key = self._key(signature)
         stored = None if key is None else self._store.get(key)
@@ -200,7 +201,7 @@ class KeptKernels:
         return import_module("numba.cuda.dispatcher")._Kernel._rebuild(**pickle.loads(stored))
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
-        """Keep a kernel if Numba can pickle it: not one that links the user's files or holds a device array."""
+        """Store a kernel if Numba can pickle it: not if it links the user's files or has a device array."""
         key = self._key(signature)
         if key is None:
             return
@@ -210,8 +211,8 @@ class KeptKernels:
         library = kernel.library
         linked = library._linking_files
         if all(_is_numbas_own(file) for file in linked):
-            # Numba refuses to pickle a kernel that links files, since these may change. Its own do not, and the
-            # cubin contains the linked result.
+            # Numba refuses to pickle a kernel that links files, because these may change. Its own files do not,
+            # and the cubin contains the linked result.
             library._linking_files = {file for file in linked if not hasattr(file, "data")}
         try:
             content = import_module("numba.cuda.serialize").dumps(kernel._reduce_states())
@@ -234,7 +235,7 @@ class KeptKernels:
         )
 
     def enable(self) -> None:
-        """Part of numba-cuda's interface; it is always on."""
+        """Part of numba-cuda's interface. No effect: the cache is always on."""
 
     disable = flush = enable
 
@@ -250,7 +251,7 @@ def _is_numbas_own(file: Any) -> bool:
 
 
 def _refused(key: str) -> str:
-    """The key under which the cache notes that a kernel cannot be cached."""
+    """The key under which the cache records that a kernel cannot be cached."""
     return key + "\0refused"
 
 

@@ -19,7 +19,7 @@ def launched(kernel: Any, signature: Signature | None, block: Index3, shared: in
     """A record of one launch.
 
     Args:
-        kernel: what ``@cuda.jit`` made, of Numba or of its simulator.
+        kernel: the object that ``@cuda.jit`` of Numba or of its simulator made.
     """
     function = _function_of(kernel)
     place = Span(function.__code__.co_filename, function.__code__.co_firstlineno)
@@ -35,7 +35,7 @@ def _function_of(kernel: Any) -> FunctionType:
 
 
 def _top_level_name(kernel: Any, function: FunctionType) -> str | None:
-    """The name that the kernel's file binds to it: another than the function's own if a function made it."""
+    """The global name of a kernel in its file, which may differ from its function's; None for a local kernel."""
     names = function.__globals__
     if names.get(function.__name__) is kernel:
         return function.__name__
@@ -43,7 +43,7 @@ def _top_level_name(kernel: Any, function: FunctionType) -> str | None:
 
 
 def signature_of_values(arguments: Iterable[Any]) -> Signature | None:
-    """The signature of host values, as Numba would type them. None if one has an unknown dtype."""
+    """The signature that Numba would give to host values. None if one has an unknown dtype."""
     parts = [_part_of_value(argument) for argument in arguments]
     known = [part for part in parts if part is not None]
     return tuple(known) if len(known) == len(parts) else None
@@ -63,7 +63,7 @@ def _part_of_value(value: Any) -> ArrayType | ScalarType | None:
 
 
 def signature_of_launch(arguments: Iterable[Any], parameters: Iterable[Any]) -> Signature | None:
-    """The signature of a launch by address: the dtypes of arrays, numbers as the kernel's parameters have them."""
+    """The signature of a launch by address: arrays have their own dtypes, numbers those of the parameters."""
     parts: list[ArrayType | ScalarType] = []
     for value, parameter in zip(arguments, parameters, strict=False):
         dtype = getattr(value, "dtype", None)

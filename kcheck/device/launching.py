@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0xA5
-_LONGER = 2  # for repeats, as a multiple of the judged launch: another order may be slower
-_OF_LAUNCHES = ("memcheck", "synccheck")  # every launch shows these, however it ends
+_LONGER = 2  # the limit of repeats, in times of the judged launch: another order may be slower
+_OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, however it ends
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Attempt:
-    """One launch: the bytes of each allocation before and after it. ``launched``: False for an empty grid."""
+    """One launch, and the bytes of each allocation after it. ``launched``: False for an empty grid or block."""
 
     after: Mapping[str, Bytes]
     findings: tuple[Finding, ...]
@@ -61,7 +61,7 @@ class _Attempt:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Ready:
-    """What the launches of one case share: staged arrays with the functions that fill them, and the job."""
+    """What the launches of a case share: the staged arrays, the functions that fill them, and the job."""
 
     arrays: CaseArrays
     staged: Mapping[str, Staged]
@@ -106,11 +106,11 @@ class LaunchingDevice:
 
     @property
     def lost(self) -> str:
-        """Why this device can run nothing more in this process; empty while it can."""
+        """As :attr:`kcheck.device.base.Device.lost`."""
         return self._backend.lost
 
     def take_any_stride(self) -> None:
-        """Launch Numba's kernels as for arrays of any stride, if the device compiles in this process."""
+        """Compile Numba's kernels for arrays of any stride, if the device compiles in this process."""
         self._backend.any_stride = self._backend.compiles_in_process
 
     def prepare(self, spec: OpSpec) -> None:
@@ -160,7 +160,7 @@ class LaunchingDevice:
                     seen.add("nondeterministic")
                     before = {_key(finding) for finding in first.findings}
                     findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
-        except LaunchFault as fault:  # the first launch finished, a repeat did not
+        except LaunchFault as fault:  # the first launch finished, but a repeat did not
             findings += _fatal(spec, fault.findings)
         finally:
             self._unstage()
@@ -185,7 +185,7 @@ class LaunchingDevice:
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]
     ) -> _Attempt:
-        """The launch that is judged, instrumented. If that takes half of the limit, a plain launch gets the rest.
+        """The launch that is judged, instrumented. If it takes half of the limit, a plain launch gets the rest.
 
         Raises:
             LaunchFault: the launch did not finish.
@@ -213,8 +213,8 @@ class LaunchingDevice:
     def _unwritten(
         self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, limit: float | None
     ) -> dict[str, Mask]:
-        """Masks of unwritten elements. They are exact: an unwritten element keeps one poison byte in one launch
-        and another in the next."""
+        """Masks of unwritten elements. They are exact: an unwritten element still has the poison byte after two
+        launches with different poison bytes."""
         masks: dict[str, Mask] = {}
         for name, allocation in arrays.allocations.items():
             if name in spec.outputs:
@@ -232,7 +232,7 @@ class LaunchingDevice:
 
     def _deterministic(self, spec: OpSpec) -> tuple[bool, tuple[str, ...]]:
         """(whether another schedule must give the same bits, notes)."""
-        if spec.deterministic is not None:  # by default it is true unless floats are added atomically
+        if spec.deterministic is not None:  # the default is true, unless floats are added atomically
             return spec.deterministic, ()
         atomics = self._backend.float_atomics()
         if atomics is None:
@@ -248,8 +248,8 @@ class LaunchingDevice:
         kernel: str | None,
         before: set[_Key],
     ) -> list[Finding]:
-        """Launch in other orders of threads. Returns outputs whose bits differ, and findings that are not in
-        ``before``."""
+        """Launch with other orders of threads. Returns findings for outputs whose bits differ, and the findings of
+        these launches that are not in ``before``."""
         found: list[Finding] = []
         left = dict(outputs)
         for schedule in other_schedules(arrays.case.seed):
@@ -272,7 +272,7 @@ class LaunchingDevice:
         return found
 
     def _only_then(self, finding: Finding, schedule: Schedule) -> Finding:
-        """A finding that the first launch did not show."""
+        """The finding, with a note that the first launch did not have it."""
         order = f"with the threads in {schedule}" if self._backend.orders_threads else "in a repeated launch"
         return replace(finding, message=f"{finding.message}; only {order}")
 
@@ -289,18 +289,18 @@ class LaunchingDevice:
         """Launch once, on fresh copies of everything.
 
         Args:
-            limit: seconds.
-            is_repeat: it repeats a judged launch: fetch the outputs only, and drop what it prints.
+            limit: seconds; None for no limit.
+            is_repeat: this repeats a judged launch: fetch only the outputs, and discard what it prints.
 
         Raises:
-            LaunchFault: it did not finish.
+            LaunchFault: the launch did not finish.
         """
         names = scalars(arrays.case, arrays.params)
         shape = None if spec.launch is None else geometry(spec.launch, names)
         if shape is not None and shape.empty:
             return _Attempt({name: a.buffer.copy() for name, a in arrays.allocations.items()}, (), launched=False)
         staged, job = self._made_ready(spec, arrays, poison, shape)
-        # What has been compiled so far does not count.
+        # Compilations up to here do not count toward the limit.
         deadline = None if limit is None else time.monotonic() + limit
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
@@ -312,10 +312,10 @@ class LaunchingDevice:
     def _made_ready(
         self, spec: OpSpec, arrays: CaseArrays, poison: int, shape: Geometry | None
     ) -> tuple[Mapping[str, Staged], Callable[[], None]]:
-        """The arrays on the device, with their first bytes, and what launches with them.
+        """The arrays on the device, with their initial bytes, and the job that launches with them.
 
-        A kernel gets the same arrays in every launch of a case. A launcher may hold on to arrays, and textures are
-        copies of arrays, so they get new ones.
+        A kernel gets the same arrays in every launch of a case. A launcher may keep references to arrays, and
+        textures are copies of arrays, so these get new arrays.
         """
         ready = self._ready
         if ready is not None and ready.arrays is arrays:
@@ -388,12 +388,12 @@ class LaunchingDevice:
 
 
 def _limit_of_repeats(limit: float, took: float) -> float:
-    """Seconds for each repeat of a launch that took ``took`` seconds within a limit."""
+    """The limit in seconds for each repeat of a launch that took ``took`` seconds, within ``limit``."""
     return min(_LONGER * limit, max(limit, _LONGER * took))
 
 
 def _not_checked(spec: OpSpec, backend: Backend) -> tuple[str, ...]:
-    """A note with the sanitizers that a spec leaves on and this device cannot run."""
+    """A note with the sanitizers that are on in the spec but that this device cannot run."""
     missing = [name for name, level in spec.sanitize.items() if level != "off" and name not in backend.sanitizers]
     return (f"not checked on the {backend.name}: {', '.join(missing)}",) if missing else ()
 
@@ -405,14 +405,15 @@ def _checked(spec: OpSpec, backend: Backend, seen: Collection[str]) -> tuple[str
 
 
 def _fatal(spec: OpSpec, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What ended a launch is an error at every level of its sanitizer: there is no output to judge."""
+    """The findings that ended a launch. They are errors even if their sanitizer is at a lower level, because there
+    is no output to judge."""
     if any(f.severity == "error" and spec.sanitize.get(f.rule, "error") == "error" for f in findings):
         return findings
     return tuple(replace(finding, rule="launch", severity="error") for finding in findings)
 
 
 def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
-    """An allocation's bytes, not to be changed; an output's elements are filled with the poison."""
+    """An allocation's bytes, which the caller must not change; an output's elements are filled with the poison."""
     if name not in spec.outputs or poison == POISON:
         return allocation.buffer
     buffer: Bytes = allocation.buffer.copy()

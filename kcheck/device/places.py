@@ -18,7 +18,7 @@ _STANDARD = tuple(
 
 
 def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
-    """The innermost frame of the user's: below the root, not in kcheck, not in a library.
+    """The innermost frame in the user's code: below the root, and neither in kcheck nor in a library.
 
     Args:
         frames: (file, line), innermost first.
@@ -37,7 +37,7 @@ def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
 
 
 def error_place(error: BaseException, root: str) -> Span | None:
-    """The user's innermost line in the traceback of an exception, or of what caused it."""
+    """The innermost line of the user's code in the traceback of an exception, or of its causes."""
     seen: BaseException | None = error
     while seen is not None:
         place = user_place(reversed(traceback_frames(seen.__traceback__)), root)
@@ -57,7 +57,7 @@ def traceback_frames(traceback: TracebackType | None) -> list[tuple[str, int]]:
 
 
 def function_place(function: Any) -> Span | None:
-    """Where a kernel or plain function is defined."""
+    """Where a kernel or plain function is defined; None if that is unknown."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None:
         return None

@@ -40,7 +40,7 @@ TIMEOUT_FIX = "look for a loop that never ends, or raise --timeout if the kernel
 
 
 class LaunchFault(Exception):
-    """A launch that is impossible or did not finish: the case fails with these findings."""
+    """A launch that is impossible or did not finish. The case fails with these findings."""
 
     def __init__(self, *findings: Finding) -> None:
         self.findings = findings
@@ -67,7 +67,7 @@ def geometry(launch: LaunchSpec, names: Mapping[str, Scalar]) -> Geometry:
         names: the value of each dim and param.
 
     Raises:
-        LaunchFault: a size that is negative, not whole, cannot be computed, or beyond what CUDA allows.
+        LaunchFault: a size is negative, not whole, cannot be computed, or exceeds CUDA's limits.
     """
     grid = _index3(launch.grid, names, "grid")
     block = _index3(launch.block, names, "block")
@@ -127,7 +127,7 @@ def scalar_argument(
         arrays: inputs and outputs by name.
 
     Raises:
-        LaunchFault: an integer that does not fit in its declared dtype.
+        LaunchFault: an integer does not fit in its declared dtype.
     """
     if isinstance(arg, StrideArg):
         array = arrays[arg.array]
@@ -154,10 +154,10 @@ def integer_argument(what: str, value: int, name: str, place: Span) -> np.generi
     """An integer as a NumPy scalar of the dtype ``name``.
 
     Args:
-        what: what it is, for the message.
+        what: what the integer is, for the message.
 
     Raises:
-        LaunchFault: it does not fit.
+        LaunchFault: the integer does not fit in the dtype.
     """
     dtype = DTYPES[name]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:

@@ -1,9 +1,9 @@
-"""Compile a kernel's specializations in other processes, in parallel with the cases, into the disk caches. On the
-cpu device a case waits up to a second or two until its specialization is compiled. Most of that time is spent in
-Python, so another thread would not help, but another process does: a fork of this one if that is safe, else a new
-one. They start with the specialization that is needed last, and store results where this process looks before it
-compiles. When two meet, both compile the same specialization, with the same result. Nothing waits for the other
-processes, and nothing depends on them.
+"""Compiles a kernel's specializations in other processes, in parallel with the cases, into the disk caches. On the
+cpu device, a case waits up to a second or two until its specialization is compiled. Most of that time is spent in
+Python, so another thread would not help, but another process does: a fork of this one if that is safe, otherwise a
+new one. These processes start with the specialization that is needed last, and store results where this process
+looks before it compiles. If two processes reach the same specialization, both compile it, with the same result.
+Nothing waits for the other processes, and nothing depends on them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
 LEAST = 3
-"""The minimum number of specializations that is worth a new process: to start it takes as long as two of them."""
+"""The minimum number of specializations for which a new process is worthwhile: its start takes as long as two."""
 
 LEAST_FORKED = 2
-"""The same for a forked process, which starts at once."""
+"""The same for a forked process, which starts immediately."""
 
 MOST = 7
 """The maximum number of forked processes: each compiles at least one specialization."""
 
 
 class Precompile:
-    """Compiles a spec's kernel ahead, until :meth:`cancel`.
+    """Compiles a spec's kernel in advance, until :meth:`cancel`.
 
     Args:
         children: the processes that compile.
@@ -54,7 +54,7 @@ class Precompile:
         return any(child.running for child in self._children)
 
     def cancel(self) -> None:
-        """End it, finished or not."""
+        """End the processes, whether they are finished or not."""
         for child in self._children:
             child.kill()
 
@@ -62,11 +62,11 @@ class Precompile:
 def begin(
     spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str], *, any_stride: bool = False
 ) -> Precompile | None:
-    """Compile the kernel of a spec with ``launch:`` ahead of its cases, the last first: for the targets of its
-    ``artifact:`` too, or for arrays of any stride.
+    """Compile the kernel of a spec with ``launch:`` before its cases need it, starting with the last
+    specialization; also for the targets of its ``artifact:``, or else for arrays of any stride.
 
-    None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
-    running in this process, and the kernel loaded.
+    None if that would not help, because there is a single processor or little is missing in the caches. The cpu
+    device must be running in this process, and the kernel must be loaded.
     """
     spare = threads(os.environ) - 1
     if spare < 1:
@@ -100,7 +100,7 @@ def _forked(
     dispatcher = load_function(spec.root, spec.kernel)
 
     def work() -> None:
-        # Numba refuses to use a driver after a fork, since NVIDIA's does not survive one. kcheck's does.
+        # Numba refuses to use a driver after a fork, because NVIDIA's does not survive one. kcheck's does.
         import_module("numba.cuda.cudadrv.driver").driver.pid = os.getpid()
         _compile(dispatcher, missing, targets, sanitizers)
 
@@ -111,7 +111,7 @@ def _forked(
 def _child(
     spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str], targets: Sequence[str]
 ) -> Child:
-    """A new process, for one that cannot be forked."""
+    """A new process, for use if this one cannot be forked."""
     assert spec.kernel is not None
     major, minor = import_module("numba.cuda").get_current_device().compute_capability
     request = {
@@ -126,7 +126,7 @@ def _child(
 
 
 def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
-    """The signatures of a spec's kernel that could be cached on disk and are not, in order."""
+    """The signatures of a spec's kernel that can be cached on disk but are not, in order."""
     assert spec.kernel is not None
     dispatcher = load_function(spec.root, spec.kernel)
     if not hasattr(dispatcher, "py_func"):
@@ -162,10 +162,10 @@ def _compile(
 
 
 def _answer(request: dict[str, Any]) -> None:
-    """Compile what a request asks for, in a new process."""
+    """Handle a request in a new process: compile the signatures."""
     from kcheck.device.cpu import CpuBackend
 
-    CpuBackend()  # before the user's files import Numba
+    CpuBackend()  # before the user's files import numba.cuda
     for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)

@@ -1,4 +1,4 @@
-"""A launch of the cpu device again, with the same parameters, without the library that launched it first."""
+"""Repeats a launch on the cpu device with the same parameters, without the library that launched it first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcheck.driver.launch import RESULTS
 
 
 def repeat(executor: Executor, launch: KernelLaunch) -> None:
-    """Launch again. Memory has the content that the launch is to begin with.
+    """Launch again. The caller has restored the contents of memory.
 
     Raises:
         DriverError: the kernel failed.

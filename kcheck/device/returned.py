@@ -27,8 +27,8 @@ def returned_outputs(
             framework.
 
     Returns:
-        (outputs, findings). Without outputs there is at least one finding: a missing or unknown output, another
-        shape, another dtype.
+        (outputs, findings). If there are findings, there are no outputs: a missing or unknown output, a wrong
+        shape, a wrong dtype.
     """
     named, wrong = outputs_by_name(spec, result)
     findings = [wrong] if wrong is not None else []
@@ -54,14 +54,15 @@ def returned_outputs(
 def returned_gradients(
     arrays: CaseArrays, gradients: Mapping[str, object], place: Span | None
 ) -> tuple[dict[str, npt.NDArray[Any]], tuple[Finding, ...]]:
-    """The derivatives by inputs, as arrays.
+    """The derivatives by input, as NumPy arrays.
 
     Args:
         gradients: arrays of any framework by the name of an input.
-        place: of findings.
+        place: the place of findings.
 
     Returns:
-        (derivatives, findings): a derivative has the shape and the dtype of its input. None if there are findings.
+        (derivatives, findings). A derivative must have the shape and dtype of its input; if there are findings,
+        there are no derivatives.
     """
     found: dict[str, npt.NDArray[Any]] = {}
     findings = []
@@ -82,7 +83,7 @@ def returned_gradients(
 
 
 def outputs_by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Finding | None]:
-    """What was returned, by output; or nothing and why."""
+    """(the returned values by output, None), or (an empty dict, the finding that says what is wrong)."""
     names = list(spec.outputs)
     expected = f"{len(names)} outputs ({', '.join(names)})" if len(names) > 1 else f"the output {names[0]}"
     if isinstance(result, Mapping):

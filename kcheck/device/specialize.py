@@ -1,7 +1,7 @@
 """The argument types of a kernel, from the dtypes and layouts that its spec declares. Does not import Numba.
 
 This is for kernels of ``launch:``. The types of a ``launcher:`` are recorded when it launches (``kcheck.device``),
-since only its code determines them.
+because only its code determines them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def signatures(spec: OpSpec) -> tuple[Signature, ...]:
 
 
 def signature_of_case(spec: OpSpec, case: Case) -> Signature:
-    """The signature of a launch as far as dtypes go: each array counts as C-contiguous, since its kernel gets a
-    pointer."""
+    """The signature of a launch as far as dtypes go: each array counts as C-contiguous, because its kernel
+    gets a pointer."""
     assert spec.launch is not None
     letters = dict.fromkeys((*spec.inputs, *spec.outputs), "C")
     return tuple(_argument(spec, arg, case.dtypes, letters) for arg in spec.launch.args)
 
 
 def of_any_stride(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
-    """The signatures that suffice for cases whose arrays all count as strided, in the order of the cases."""
+    """The signatures that cases need if all their arrays count as strided, in the order of the cases."""
     assert spec.launch is not None
     owners = (_owner(spec, name) for name in (*spec.inputs, *spec.outputs))
     letters = {name: "A" if _array(spec, name).shape else "C" for name in owners if name is not None}
@@ -51,7 +51,7 @@ def of_any_stride(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
 
 
 def in_order(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
-    """Every signature of a spec with ``launch:``: in the order in which its cases need them, then the others."""
+    """Every signature of a spec with ``launch:``: those that its cases need, in that order, then the others."""
     order: dict[Signature, None] = {}
     for case in cases:
         owners = (_owner(spec, name) for name in (*spec.inputs, *spec.outputs))
@@ -87,7 +87,7 @@ def _argument(
 
 
 def _owner(spec: OpSpec, name: str) -> str | None:
-    """The array whose memory a name refers to: an aliased output is its input. None: not an array."""
+    """The array whose memory a name refers to: for an aliased output, its input. None if it is not an array."""
     if name in spec.outputs:
         return spec.outputs[name].alias or name
     return name if name in spec.inputs else None

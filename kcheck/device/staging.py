@@ -1,7 +1,7 @@
-"""The arrays of a case in the memory of the cpu device, laid out once and filled again for each launch.
+"""Keeps the arrays of a case in the memory of the cpu device: laid out once, and filled again for each launch.
 
 To allocate, copy and free through Numba takes longer than most kernels run. So a block of memory is kept for each
-name. It grows as needed. Kernels may access only the array in it, and nothing in it once the case is over.
+name, and grows as needed. Kernels may access only the array in it, and nothing after the end of the case.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes, extent
 
 MOST = 16 << 20
-"""Bytes of the largest block that is kept; larger arrays are allocated for each launch."""
+"""The size in bytes of the largest block that is kept; larger arrays are allocated for each launch."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _DeviceBlock:
     address: int
-    content: Bytes  # all of it
+    content: Bytes  # the whole block
 
 
 class Staging:
     """Blocks of device memory, by the name of the array.
 
     Args:
-        memory: of the device.
+        memory: the memory of the device.
         tracks: whether the next launch tracks uninitialized memory.
     """
 
@@ -41,8 +41,8 @@ class Staging:
         self._used: dict[str, None] = {}
 
     def place(self, allocation: Allocation, buffer: Bytes) -> int | None:
-        """Copy an allocation's bytes to its block. Returns the address; None if it is too large to be kept, or not
-        the only one with its name."""
+        """Copy an allocation's bytes to its block. Returns the address; None if it is too large to be kept, or if
+        another array with its name is placed."""
         if buffer.size > MOST or allocation.name in self._used:
             return None
         block = self._block(allocation.name, buffer.size)
@@ -60,11 +60,11 @@ class Staging:
             undefine_output(self._memory, allocation, block.address)
 
     def fetch(self, allocation: Allocation) -> Bytes:
-        """A copy of the bytes."""
+        """A copy of the bytes of a placed allocation."""
         return self._blocks[allocation.name].content[: allocation.buffer.size].copy()
 
     def clear(self) -> None:
-        """The case is over: kernels may not access its arrays."""
+        """Called at the end of a case: kernels may no longer access its arrays."""
         for name in self._used:
             self._memory.hide(self._blocks[name].address)
         self._used.clear()
@@ -85,7 +85,7 @@ def label(memory: Memory, allocation: Allocation, address: int) -> None:
     """Give an array its name, and make it the only part of its block that kernels may access.
 
     Args:
-        address: of the buffer.
+        address: the address of the buffer.
     """
     low, high = (address + end for end in extent(allocation))
     first, itemsize = address + allocation.offset, allocation.dtype.itemsize
@@ -103,7 +103,7 @@ def label(memory: Memory, allocation: Allocation, address: int) -> None:
 
 
 def undefine_output(memory: Memory, allocation: Allocation, address: int) -> None:
-    """Mark the elements of an output as uninitialized: they contain poison. ``address``: of the buffer."""
+    """Mark the elements of an output as uninitialized: they contain poison. ``address``: the buffer's."""
     if allocation.role == "output":
         low, high = extent(allocation)
         memory.undefine(address + low, high - low)

@@ -1,4 +1,4 @@
-"""Numba's device arrays as Triton's launches take them: with what Triton asks of a tensor."""
+"""Makes Triton's launches accept Numba's device arrays, by adding the methods of a tensor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def answer_as_tensor(kind: Any) -> None:
-    """Give a class of arrays, which have a shape, strides in bytes and a dtype, the methods of a tensor."""
+    """Add the methods of a tensor to a class of arrays that have a shape, strides in bytes and a dtype."""
 
     def data_ptr(self: Any) -> int:
         """The address of the first element."""

@@ -1,4 +1,4 @@
-"""Prepare the first compilation of a process, for processes forked from it."""
+"""Prepares the first compilation of a process, for processes that are forked from it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kcheck.ptx.abi import Checks
 
 
 def compile_one() -> None:
-    """Compile a kernel from Python to machine code with every sanitizer, and throw the result away.
+    """Compile a kernel from Python to machine code with every sanitizer, and discard the result.
 
-    Numba reads its tables of what it can compile on the first compilation, which is half of that one's time. LLVM
+    The first time, Numba reads its tables of what it can compile, which takes half of the compilation's time. LLVM
     and the lowering of PTX also take longer the first time. Nothing is launched and no thread is started. Numba
-    resolves each operation once, so the kernel has what most kernels have: a loop, a shared array, barriers, an
+    resolves each operation once, so the kernel contains what most kernels do: a loop, a shared array, barriers, an
     exponential.
     """
     from kcheck.cpu.jit import compile_ir

@@ -44,8 +44,7 @@ class DriverCall:
 
     def callback(self, name: str, on_crash: Callable[[str, BaseException], None]) -> Any:
         """The ctypes callback. It keeps an exception that a signal handler raises for the driver's Python caller,
-        and passes any other exception that is not a DriverFault to ``on_crash``. In both cases it returns
-        UNKNOWN."""
+        and passes any other exception except DriverFault to ``on_crash``. Then it returns UNKNOWN."""
         function = self.function
 
         def entry(*arguments: int) -> int:

@@ -62,8 +62,7 @@ class RefusedBefore(Exception):
 
 def refuse_once(kind: Any) -> None:
     """Patch a dispatcher class so that a kernel that the compiler rejects is compiled only once for each
-    signature. Later calls of ``compile`` raise RefusedBefore; Numba would run all its passes again at every
-    launch."""
+    signature. Later calls of ``compile`` raise RefusedBefore; Numba would run its passes at every launch."""
     plain = kind.compile
     refused: WeakKeyDictionary[Any, dict[Any, CompileError]] = WeakKeyDictionary()
 

@@ -47,8 +47,7 @@ _SEARCHED = frozenset({"library"})
 
 
 def patch_driver(driver: Any) -> None:
-    """Change ``numba.cuda.cudadrv.driver``: a link yields PTX, and attributes of kernels are computed on
-    access."""
+    """Change ``numba.cuda.cudadrv.driver``: links yield PTX; attributes of kernels are computed on access."""
     driver._Linker.complete = _complete_for(driver)
 
     class LazyFunction(driver.CudaPythonFunction):  # type: ignore[misc]

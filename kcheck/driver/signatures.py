@@ -80,8 +80,7 @@ def _differ(expected: Any, actual: Any) -> tuple[str, str] | None:
 
 
 def _bits_of(dtype: Any) -> str:
-    """A dtype without its signedness: programs, such as numba-cuda's own tests, pass int32 for uint32 on
-    purpose."""
+    """A dtype without its signedness: programs, such as numba-cuda's own tests, pass int32 for uint32."""
     name = str(dtype)
     return name[1:] if name.startswith("uint") else name
 

@@ -196,8 +196,7 @@ class Arithmetic:
         return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
 
     def _safe(self, total: Array, magnitude: Floats) -> Array:
-        """The total, but infinite where the sum of the terms' magnitudes overflows: some order of summation
-        may."""
+        """The total, but infinite where the sum of magnitudes overflows: some order of summation may."""
         return np.where((magnitude >= self.precision.max) & np.isfinite(total), np.inf, total)
 
     def contraction(self, function: Callable[..., Array], *operands: Array) -> Array:

@@ -135,8 +135,7 @@ def compare(
 
 
 def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """A code per element, and abs(actual - expected): infinite where special values do not match, 0 where they
-    do."""
+    """A code per element, and abs(actual - expected): infinite where special values do not match."""
     wide: Array
     if dtype.kind == "complex":
         wide = actual.astype(np.complex128)
@@ -213,8 +212,7 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
 
 
 def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """Differences rounded to float64. The larger minus the smaller, modulo 2**64, is exact even if int64
-    overflows."""
+    """Differences rounded to float64. Modulo 2**64, larger minus smaller is exact even if int64 overflows."""
     if expected.dtype.kind == "b":
         expected = expected.astype(np.uint8)
     low, high = int(dtype.min), int(dtype.max)
@@ -288,8 +286,7 @@ class _Compared:
         )
 
     def _judged(self, part: slice) -> tuple[Mask, Mask, Floats]:
-        """For some elements: which are decided by the error, which mismatch regardless of it, and error /
-        allowed."""
+        """For some elements: which are decided by the error, which mismatch anyway, and error / allowed."""
         codes, error = self.codes[part], self.error[part]
         fine = (codes == MismatchCode.FINE) | (codes == MismatchCode.OTHER_ZERO)
         return fine, codes >= _FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
@@ -299,8 +296,7 @@ class _Compared:
         return found
 
     def _worst(self) -> tuple[int, float, int]:
-        """The worst element and the largest error / allowed, each -1 if no element was judged, and how many are
-        wrong."""
+        """The worst element and the largest error / allowed (-1 if none was judged), and how many are wrong."""
         beyond, largest, special, worst = 0, -1.0, -1, -1
         for part in chunks(self.actual.size):
             fine, mismatch, ratios = self._judged(part)
@@ -343,8 +339,7 @@ class _Compared:
 def _extremes(
     actual: Array, expected: Array, error: Floats, fine: Mask, dtype: DType, typical: float
 ) -> dict[str, float]:
-    """The largest errors of the finite judged elements, by each measure; measures that apply to no element are
-    omitted."""
+    """The largest errors of the finite judged elements, by each measure that applies to one."""
     found: dict[str, float] = {}
     fine = fine & np.isfinite(error)
     if not fine.any():

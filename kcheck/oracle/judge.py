@@ -97,8 +97,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
 def _rules_of_launch(
     truth: Truth, outcome: Outcome, seed: int, is_tf32: bool
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
-    """The rules for a kernel whose matrix products are summed by tensor cores, or whose subnormal numbers become
-    0.
+    """The rules for a kernel whose matrix products are summed by tensor cores, or that flushes subnormal numbers.
 
     Args:
         is_tf32: tensor cores also round float32 operands to TF32, as Triton's do by default.
@@ -159,8 +158,7 @@ _ALLOW = {
 
 
 def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
-    """A note if the tolerance does not allow for subnormal numbers that become 0, but they explain every
-    mismatch."""
+    """A note if the tolerance does not allow for subnormal numbers that become 0, but these explain it."""
     wrong = [found for found in comparisons if not found.passed]
     if outcome.flushes or not wrong or not all(_may_be_flushed(truth, outcome, found.output) for found in wrong):
         return

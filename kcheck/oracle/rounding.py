@@ -20,8 +20,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 def overflow_threshold(dtype: DType) -> float:
     """The smallest magnitude that does not round to a finite number of ``dtype``: its maximum plus half a unit.
 
-    For complex dtypes it is that of one component. For float64 it is not representable, and the result is
-    infinite.
+    For complex dtypes it is that of one component. For float64 it is not representable: infinity.
     """
     exponent = int(np.frexp(dtype.max)[1])
     return float(np.ldexp(0.5, exponent - dtype.precision)) + float(dtype.max)

@@ -123,8 +123,7 @@ class WeightedSum:
         return replace(best, jump=_lasting(jumps)) if kinks else best
 
     def rounded_slope(self, name: str, direction: Floats, compute: DType, seed: int) -> float | None:
-        """The derivative as a computation in ``compute`` might round it; None if the reference does not allow
-        that.
+        """The derivative as a computation in ``compute`` might round it; None if the reference prevents that.
 
         Meaningful only if the complex step is.
         """
@@ -189,8 +188,7 @@ class WeightedSum:
 
 
 def _lasting(jumps: list[float]) -> float:
-    """The jump at a kink: the part that does not shrink with the step, unlike the second difference of a smooth
-    function."""
+    """The jump at a kink: the part that does not shrink with the step, unlike that of a smooth function."""
     if len(jumps) < 2 or abs(jumps[-1]) < 0.5 * abs(jumps[0]):
         return 0.0
     return abs(jumps[-1])

@@ -121,8 +121,7 @@ class Xorshift128Plus:
         return out
 
     def log_uniform(self, low: float, high: float, n: int) -> real.Reals:
-        """``n`` log-uniform values in [low, high], float64, one word each; 0 < low <= high, both normal
-        numbers."""
+        """``n`` log-uniform values in [low, high], float64, one word each; 0 < low <= high, both normal."""
         ends = real.log2(np.array([low, high]))
         out = self.floats(n)
         for start in range(0, n, _CHUNK):

@@ -2,8 +2,7 @@
 
 Args:
     PIPE: a file descriptor, from which a :class:`kcheck.runner.session.Setup` and then tasks are read, and to
-    which
-        answers are written.
+        which answers are written.
     ALIVE: a file descriptor whose other end is in the worker: when that is closed, this process ends.
 """
 
@@ -36,8 +35,7 @@ class _Channel:
         self._folder = folder
 
     def send(self, answer: Answer | DeviceUnavailable | tuple[str, str]) -> None:
-        """The first message is for the worker. The others are answers, after a byte that is 1 for the last of a
-        task."""
+        """The first message is for the worker. Each answer follows a byte, which is 1 for the last of a task."""
         if isinstance(answer, DeviceUnavailable | tuple):
             self._pipe.send(answer)
         else:

@@ -35,8 +35,7 @@ class CommonNotes:
 
 
 def not_of_all(parts: Iterable[tuple[bool, Sequence[str]]]) -> frozenset[str]:
-    """The notes of this kind that some part with failures lacks. ``parts``: (whether a case failed, notes) of
-    each."""
+    """The notes of this kind that some part with failures lacks. ``parts``: (a case failed, notes) of each."""
     listed = [(failed, {note for note in notes if is_of_all(note)}) for failed, notes in parts]
     every = {note for _, notes in listed for note in notes}
     return frozenset(note for note in every if any(failed and note not in notes for failed, notes in listed))

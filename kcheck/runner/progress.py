@@ -166,8 +166,7 @@ class SpecProgress:
             self._again([number for number in range(task.start, task.stop) if number not in self._received])
 
     def disown(self) -> None:
-        """Called when the owner died. If its observations are still needed, another worker runs the cases
-        again."""
+        """Called when the owner died. If its observations are needed, another worker runs the cases again."""
         self.owner = None
         if self.ended is not None:
             return

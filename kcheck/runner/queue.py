@@ -89,8 +89,7 @@ def queue(
 
 
 def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:
-    """Whether the seed of a case still makes the exact bytes of a snapshot. A changed generator makes different
-    ones."""
+    """Whether the seed of a case still makes the exact bytes of a snapshot. Changed generators do not."""
     try:
         made, held = snapshot(materialize(spec, case)), restore(taken)
     except (SpecError, KernelError, SnapshotRefused):

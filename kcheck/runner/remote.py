@@ -243,8 +243,8 @@ class Remote:
         self._workers.send(worker, task)
 
     def _next(self, worker: int, *, ahead: bool) -> Task | None:
-        """The next task of a worker. ``ahead``: it is still busy, so only cases of its own specs are
-        considered."""
+        """The next task of a worker. ``ahead``: it is still busy, so only cases of the specs that it
+        owns are considered."""
         own = [one for one in self.progress if one.owner == worker and not one.dropped]
         for one in own:
             if self._may_run(one) and (task := one.next_cases(len(self._tasks))):
@@ -344,8 +344,7 @@ class RemoteWork:
         return self._remote.advised(self._progress, self._taken)
 
     def seconds(self, since: float) -> float:
-        """As :meth:`kcheck.runner.work.SpecWork.seconds`: the time of the workers, which may have begun
-        earlier."""
+        """As :meth:`kcheck.runner.work.SpecWork.seconds`: the workers' time; they may have begun early."""
         return self._progress.busy
 
     def _ended(self) -> SpecEnded:

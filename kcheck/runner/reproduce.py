@@ -151,7 +151,7 @@ def current(spec: OpSpec, known: KnownFailure) -> Case:
     """A known case under the current spec; its stored inputs fit the spec.
 
     Raises:
-        Gone: the spec no longer has such a case, or its stored inputs do not fit or are missing.
+        Gone: the spec no longer has such a case, or its stored inputs differ from it or are missing.
     """
     try:
         case = recall(spec, known.case)

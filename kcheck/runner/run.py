@@ -57,7 +57,7 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
     """Like :func:`run`, but an executor runs the cases: the same events, except for times.
 
     Raises:
-        UserError: also if the executor cannot begin; before the first event.
+        UserError: as for :func:`run`; or the executor cannot begin. Before the first event.
     """
     if options.keyword:
         parse(options.keyword)
@@ -127,7 +127,7 @@ class _Run:
     executor: CaseExecutor
     failures: int = 0
     interrupted: bool = False
-    _lost: str = ""  # why the device cannot run any more cases
+    _lost: str = ""  # why the device cannot run anything else
     _told: bool = False  # the first event of the current spec was yielded
     _ran: bool = False  # a case has run
     _cut: bool = False  # the time budget ended a spec before its last case
@@ -229,8 +229,7 @@ class _Run:
         yield tally.finished(spec, prepared.cases, self._notes, work.seconds(begun))
 
     def _cases(self, spec: OpSpec, work: SpecWork, planned: int, tally: _Tally) -> Iterator[Event]:
-        """The events of the cases. Once all have run, the spec as a whole and the compiled kernel are judged,
-        too."""
+        """The events of the cases. Once all have run, the spec as a whole and the artifact are judged."""
         has_artifact = spec.artifact is not None
         self._stage = _CASES
         if has_artifact and not self.options.is_whole:
@@ -298,8 +297,7 @@ class _Run:
         return True
 
     def _skips_rest(self, endless: str, left: int) -> bool:
-        """Whether the remaining cases are skipped because a case did not end: others would hit the time limit,
-        too.
+        """Whether the remaining cases are skipped because a case did not end: others may not end either.
 
         Args:
             endless: the id of a case that hit the time limit, or empty.

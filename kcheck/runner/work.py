@@ -45,7 +45,7 @@ class Prepared:
     Attributes:
         cases: the number of cases to run.
         sources: digests of its files, as in ``SpecStarted``.
-        lost: why the device cannot run any more cases; empty if it can.
+        lost: why the device cannot run anything else; empty if it can.
     """
 
     cases: int
@@ -60,7 +60,7 @@ class Ran:
     Attributes:
         judging: seconds that the judge took.
         captured: its arrays, if it failed and the run captures them.
-        lost: why its device cannot run any more cases; empty if it can.
+        lost: why its device cannot run anything else; empty if it can.
         reached: what it reached of the kernel, if its code counts that.
     """
 
@@ -138,8 +138,7 @@ class CaseExecutor(Protocol):
         """Called when no more cases of this run are needed."""
 
     def reached(self, place: int) -> bool:
-        """Called when the time budget is used up: whether there are results of a spec. Other specs are not
-        begun."""
+        """Called when the time budget is used up: whether a spec has results. Others are not begun."""
 
 
 class InProcess:
@@ -284,8 +283,7 @@ class LocalWork:
         return self._artifact is not None and self._artifact.waits
 
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
-        """As :meth:`SpecWork.artifact`. ``launched``: what the cases launched, if other processes ran some of
-        them."""
+        """As :meth:`SpecWork.artifact`. ``launched``: what all cases launched, if other processes ran some."""
         if self._options.cases_first:
             self._check_artifact(tuple(one.case for one in self._queued))
         if self._artifact is None:

@@ -51,8 +51,7 @@ class LoadedFunction:
 
 @dataclass(frozen=True, slots=True)
 class _Pointer:
-    """A tensor among the arguments: its parameter's index, name in the kernel and pointer type, and its
-    address."""
+    """A tensor among the arguments: its parameter's index, name in the kernel, pointer type, address."""
 
     param: int
     name: str

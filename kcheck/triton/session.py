@@ -49,8 +49,7 @@ def _patch_torch(machine: Machine, ranges: HostRanges, torch: Any) -> None:
 
 
 def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:
-    """Make Triton run its kernels on a device. Triton may already be imported, but must not have compiled
-    anything."""
+    """Make Triton run its kernels on a device. Triton may be imported, but must not have compiled anything."""
 
     def backends(module: Any) -> None:
         from triton import __version__  # triton assigns it before it imports its submodules

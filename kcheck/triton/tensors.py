@@ -27,8 +27,7 @@ def _element(kind: str) -> str:
 
 
 def dtype_of(kind: str) -> str:
-    """The dtype, by its NumPy or ml_dtypes name, of the elements of a pointer type; empty if it has no such
-    name."""
+    """The dtype, by its NumPy or ml_dtypes name, of a pointer's elements; empty if there is none."""
     element = _element(kind)
     if element in _NAMES:
         return _NAMES[element]

@@ -1,4 +1,5 @@
-"""How kernels of each kind are compiled and launched; ``kcheck.specfile.kinds`` has what specs say about them."""
+"""How kernels of each kind are compiled and launched; ``kcheck.specfile.kinds`` has their keys in
+specs."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from importlib import import_module
 from kcheck.device.kinds.base import Called, DeviceKind, Passed, WantedArtifact, Work
 
 DEFAULT = "numba"
-"""The kind of a launcher's kernels where the spec names no kernel."""
+"""The kind of a launcher's kernels if the spec does not name a kernel."""
 
 _PLACES = {
     "numba": ("numba", "NUMBA"),
@@ -17,7 +18,7 @@ _PLACES = {
     "ptx": ("ptx", "PTX"),
     "triton": ("triton", "TRITON"),
 }
-"""By the name that ``Kernel.kind`` has: the module here, and its object."""
+"""By ``kind`` of a kernel: the module in this package, and its object."""
 
 
 class _Kinds(Mapping[str, DeviceKind]):
@@ -36,6 +37,6 @@ class _Kinds(Mapping[str, DeviceKind]):
 
 
 KINDS: Mapping[str, DeviceKind] = _Kinds()
-"""By the name that ``Kernel.kind`` has."""
+"""The kinds, by ``kind`` of a kernel."""
 
 __all__ = ["DEFAULT", "KINDS", "Called", "DeviceKind", "Passed", "WantedArtifact", "Work"]

@@ -21,10 +21,10 @@ class Passed:
     """One argument of a launch.
 
     Attributes:
-        argument: as the spec has it.
-        value: the array on the device, or a scalar of the dtype that the spec gives it.
-        dtype: its name in DTYPES; of an array, that of its elements.
-        is_param: whether it is a param of the spec, which declares its dtype.
+        argument: the argument in the spec.
+        value: the array on the device, or a scalar of the dtype in the spec.
+        dtype: the name of its dtype in DTYPES; for an array, that of its elements.
+        is_param: whether it is a param, whose dtype the spec declares.
     """
 
     argument: Argument
@@ -50,7 +50,7 @@ class Called:
 
 
 class Work(Protocol):
-    """A compilation for ``artifact:``, which may run beside the cases."""
+    """A compilation for ``artifact:``, which may run in parallel with the cases."""
 
     @property
     def running(self) -> bool:
@@ -64,7 +64,7 @@ class Work(Protocol):
         """
 
     def cancel(self) -> None:
-        """End it, finished or not."""
+        """Stop it, whether it is finished or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class WantedArtifact:
         targets: such as ``sm_80``.
         in_process: whether the device that runs the cases compiles them in this process.
         sass: include the machine code.
-        sanitizers: those that the cases run with, for code that is compiled ahead of them.
+        sanitizers: the sanitizers of the cases, for code that is compiled before they run.
     """
 
     targets: Sequence[str]
@@ -88,7 +88,7 @@ class DeviceKind(Protocol):
     """One kind of kernel.
 
     Attributes:
-        note: what reports say of every spec with such a kernel; usually empty.
+        note: a note for every spec with such a kernel; usually empty.
         elsewhere: the fix for what the cpu device does not support.
     """
 
@@ -107,16 +107,16 @@ class DeviceKind(Protocol):
         """Why arrays of a dtype cannot be passed to kernels of this kind; empty if they can."""
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Compile the kernel for a case, or take it from a cache, and return what launches it.
+        """Compile the kernel for a case, or take it from a cache, and return a function that launches it.
 
         Raises:
             LaunchFault: the kernel does not compile.
             SpecError: its parameters differ from what the spec passes.
-            KernelError: it cannot be used otherwise.
+            KernelError: the kernel cannot be used for another reason.
         """
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
-        """What holds while the spec's launcher runs a case."""
+        """The context in which the spec's launcher runs a case."""
 
     def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
         """Compile the kernel of a ``launch:`` as for a GPU, in every specialization that the cases may need."""

@@ -1,5 +1,4 @@
-"""What kernels have in common that reach the device as PTX, and not through numba.cuda: launch, arguments,
-`artifact:`."""
+"""The common part of kernels that are loaded as PTX, not through numba.cuda: launch, arguments, `artifact:`."""
 
 from __future__ import annotations
 
@@ -36,33 +35,33 @@ class Compiler(Protocol):
     """What differs between these kinds: where the PTX comes from."""
 
     def load(self, spec: OpSpec, target: str = "") -> None:
-        """Check what does not depend on a case; raises KernelError or SpecError.
+        """Check what does not depend on a case. Raises KernelError or SpecError.
 
         Args:
-            target: of the device that it is for; empty if it is only compiled.
+            target: the target of the device; empty if the kernel is only compiled.
         """
 
     def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
-        """The kernels of the spec's file, and every name that could be one too."""
+        """The kernels of the spec's file, and all other names that could be kernels."""
 
     def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
         """The kernel, compiled for a case; the same object for cases that need the same code.
 
         Args:
-            name: of another kernel in the same file, with its template arguments; empty: the spec's.
+            name: another kernel in the same file, with its template arguments; empty for the spec's.
 
         Raises:
-            NotCompiled: the compiler refuses it.
+            NotCompiled: the compiler rejects it.
             KernelError, SpecError: it cannot be compiled for another reason.
         """
 
 
 class CompiledKind:
-    """A :class:`kcheck.device.kinds.base.DeviceKind` over a :class:`Compiler`.
+    """A :class:`kcheck.device.kinds.base.DeviceKind` that uses a :class:`Compiler`.
 
     Args:
-        name: in ``kcheck.specfile.kinds.KINDS``.
-        note: what reports say of every spec with such a kernel.
+        name: its key in ``kcheck.specfile.kinds.KINDS``.
+        note: a note for every spec with such a kernel.
     """
 
     elsewhere = "run this spec with --device gpu"
@@ -81,11 +80,11 @@ class CompiledKind:
         self._compiler.load(spec, current_target())
 
     def unsupported(self, dtype: str, backend: Backend) -> str:
-        """Empty: arrays are pointers, whatever their elements are."""
+        """Empty: arrays are passed as pointers, regardless of their elements."""
         return ""
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Compile, compare the parameters, lay out the arguments."""
+        """Compile the kernel, compare its parameters with the arguments, and lay these out."""
         spec, modules = called.spec, backend.modules
         assert spec.launch is not None
         assert modules is not None
@@ -102,7 +101,7 @@ class CompiledKind:
         return lambda: modules.launch(run, called.shape, content, cooperative=cooperative)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
-        """``kcheck.kernels`` has the kernels of the spec's file."""
+        """In this context, ``kcheck.kernels`` has the kernels of the spec's file."""
         modules = backend.modules
         assert modules is not None
 
@@ -150,11 +149,11 @@ class AsNeeded:
         self.running = True
 
     def cancel(self) -> None:
-        """Nothing runs yet."""
+        """No effect: nothing is running."""
 
 
 def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, target: str) -> CompiledKernel:
-    """A kernel that the compiler refuses."""
+    """The record of a kernel that the compiler rejects."""
     assert spec.kernel is not None
     first = refused.findings[0]
     return CompiledKernel(
@@ -168,6 +167,6 @@ def _value(passed: Passed) -> Any:
 
 
 def current_target() -> str:
-    """The target of the device of this process: ``sm_80``."""
+    """The target of the device of this process, such as ``sm_80``."""
     major, minor = import_module("numba.cuda").get_current_device().compute_capability
     return f"sm_{major}{minor}"

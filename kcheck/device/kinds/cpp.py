@@ -1,4 +1,4 @@
-"""Names and values of a case as C++ has them, in template arguments and macros."""
+"""Names and values of a case in C++, for template arguments and macros."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TYPES = {
 
 
 def instance(spec: OpSpec, case: Case) -> str:
-    """The kernel's name with the template arguments of a case: ``softmax<float, 4>``."""
+    """The kernel's name with the template arguments of a case, such as ``softmax<float, 4>``."""
     kernel = spec.kernel
     assert kernel is not None
     if not kernel.arguments:
@@ -54,12 +54,12 @@ def varying(spec: OpSpec, options: CudaOptions) -> tuple[str, ...]:
 
 
 def filled(text: str, values: Mapping[str, str | Scalar]) -> str:
-    """C++ text with the values of its ``{names}``."""
+    """C++ text with ``{names}`` replaced by their values."""
     return PLACEHOLDER.sub(lambda match: literal(values[match[1].strip()]), text)
 
 
 def literal(value: str | Scalar) -> str:
-    """A value as C++ writes it; text is C++ already."""
+    """A value as a C++ literal; a string is already C++."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -89,5 +89,5 @@ def _define(text: str, values: Mapping[str, str | Scalar]) -> str:
             if isinstance(value, bool | int | float):
                 return literal(value)
     except ExpressionError:
-        pass  # then it is C++ text, which the compiler judges
+        pass  # C++ text, which the compiler checks
     return filled(text, values)

@@ -1,4 +1,4 @@
-"""Kernels in CUDA C++ and HIP, compiled by NVRTC for each case that needs other code."""
+"""Kernels in CUDA C++ and HIP. NVRTC compiles them for each case that needs different code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kcheck.span import Span, as_typed
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.paths import shown
 
-_MOST_ERRORS = 5  # of one compilation that are reported
+_MOST_ERRORS = 5  # the most errors of one compilation that are reported
 _NO_OPTION = re.compile(r"unrecognized option (\S+)")
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
 _OF_TOOLKIT = re.compile(
@@ -49,7 +49,7 @@ class _Compiler:
     """A :class:`kcheck.device.kinds.compiled.Compiler`."""
 
     folders: tuple[str, ...] = ()
-    """Folders with headers that come before all others."""
+    """Folders with headers that are searched before all others."""
 
     def load(self, spec: OpSpec, target: str = "") -> None:
         """Check that there is a compiler."""
@@ -58,7 +58,7 @@ class _Compiler:
             raise KernelError(spec.kernel.span, f"{spec.kernel} cannot be compiled: {why}")
 
     def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
-        """The ``__global__`` functions; macros and headers can define others, whose names occur somewhere."""
+        """The ``__global__`` functions, and all words: macros and headers can define kernels with other names."""
         assert spec.kernel is not None
         file = Path(spec.root) / spec.kernel.path
         include = spec.compile.include if isinstance(spec.compile, CudaOptions) else ()
@@ -68,7 +68,7 @@ class _Compiler:
         return tuple(read.kernels), read.words.union(*words)
 
     def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
-        """Compile it with the types, dims and params of the case."""
+        """Compile the kernel with the types, dims and params of the case."""
         kernel, options = spec.kernel, spec.compile or CudaOptions()
         assert kernel is not None
         assert isinstance(options, CudaOptions)
@@ -93,7 +93,7 @@ class _Compiler:
         """Compile an instance of a kernel.
 
         Raises:
-            NotCompiled: NVRTC refuses it.
+            NotCompiled: NVRTC rejects it.
             SpecError: an included file is missing.
         """
         file = Path(root) / kernel.path
@@ -108,7 +108,7 @@ class _Compiler:
 
 
 def _source(file: Path, expression: str, folders: tuple[str, ...], options: tuple[str, ...]) -> Source:
-    """What to compile, with everything of the project that it includes."""
+    """The source to compile, with all files of the project that it includes."""
     found, computed = headers(file, [Path(folder) for folder in folders])
     contents = None
     if not computed:
@@ -122,7 +122,7 @@ def _source(file: Path, expression: str, folders: tuple[str, ...], options: tupl
 
 
 def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
-    """The names of headers of host code that a file or its headers include, and that the project does not have."""
+    """The names of headers of host code that a file or its headers include, but that are not in the project."""
     there = {place for place, real in found.items() if real is not None}
     files = {os.path.realpath(file), *(real for real in found.values() if real is not None)}
     names = {name for path in files for name, _ in read_cuda(Path(path)).includes if is_host_header(name)}
@@ -131,7 +131,7 @@ def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
-    from kcheck.ptx.syntax.parser import parse  # only a run with C++ needs it
+    from kcheck.ptx.syntax.parser import parse  # lazy: only a run with C++ needs it
 
     made = compile_source(source, target)
     seen = read_cuda(Path(source.file)).kernels.get(kernel.name.rpartition("::")[2])
@@ -147,7 +147,7 @@ def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
 
 
 def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
-    """A parameter of the PTX with what the C++ compiler knows of it."""
+    """A parameter of the PTX, with what the C++ compiler knows about it."""
     form = slot.form
     if typed.is_pointer:
         form = "pointer"
@@ -162,8 +162,8 @@ def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
 
 
 def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exception:
-    """The exception for errors of the compiler: of the spec if a file is missing or it names no instance of the
-    template, otherwise findings."""
+    """The exception for errors of the compiler: an error in the spec if a file is missing, or if it does not name
+    an instance of the template; otherwise findings."""
     findings = []
     if failed.messages and all(_is_of_name(message) for message in failed.messages):
         told = f"{kernel.name} is not an instance of a kernel in {kernel.path}: {failed.messages[0].text}"
@@ -204,7 +204,7 @@ def _place(message: Message, kernel: KernelRef, file: Path) -> Span:
 
 
 def _is_of_name(message: Message) -> bool:
-    """Whether the error is in how the spec names the kernel, of which only the code that asks for it tells."""
+    """Whether the error is in how the spec names the kernel: it is only in the code that refers to it by name."""
     return message.file in _ASKING_FILES and not message.through
 
 
@@ -212,7 +212,7 @@ _ASKING_FILES = ("kcheck_signature.h", "__nv_name_map")
 
 
 def _declared(kernel: KernelRef, file: Path) -> str:
-    """How to name an instance: the parameters of the template, as the file has them."""
+    """How to name an instance: with the template parameters that the file declares."""
     name = kernel.name.partition("<")[0].rpartition("::")[2].strip()
     text = file.read_text(encoding="utf-8", errors="replace")
     for found in re.finditer(r"template\s*<([^<>{};]*)>\s*__global__[^;{}]*?\b(\w+)\s*\(", text):
@@ -223,7 +223,7 @@ def _declared(kernel: KernelRef, file: Path) -> str:
 
 
 def _fix(message: Message) -> str:
-    """What to do about an error, if that is known."""
+    """The fix for an error; empty if it is unknown."""
     if "<<<" in message.text:
         return "launches from kernels are not supported: launch from a launcher"
     if _HOST_CALL.search(message.text) or _HOST_CLASS.search(message.text):
@@ -232,13 +232,13 @@ def _fix(message: Message) -> str:
         return "kernels are compiled without the headers of PyTorch: pass pointers and sizes"
     if found := _AMDS.search(message.text):
         return f"{found[0]} is available only on AMD GPUs: kcheck runs HIP as on an NVIDIA GPU"
-    if _line(message).startswith("\ufeff"):  # a header, which NVRTC reads itself
+    if _line(message).startswith("\ufeff"):  # in a header, which NVRTC reads itself
         return "save this file as UTF-8 without a byte-order mark"
     return ""
 
 
 def _line(message: Message) -> str:
-    """The source at which an error is; empty if that is not a file."""
+    """The source line of an error; empty if it is not in a file."""
     try:
         lines = Path(message.file).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -256,7 +256,7 @@ def _where(name: str) -> str:
 
 
 class _HipCompiler(_Compiler):
-    """HIP, with headers that say it in CUDA C++."""
+    """HIP, with headers that define it in CUDA C++."""
 
     folders = (str(INCLUDE.parent / "include_hip"),)
 

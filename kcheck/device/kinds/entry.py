@@ -28,11 +28,11 @@ class Parameter:
 
     Attributes:
         offset, size: in bytes.
-        form: ``word``: 8 bytes that may be a pointer or an integer; ``bits``: of any type; ``bytes``: an array of
-            bytes, as PTX declares a struct and a 16-bit float; ``class``: one of C++.
-        element: the dtype of what a pointer points to, or of a scalar; empty if it is not known or has none.
-        told: as messages show it: ``const float* x``, ``.u64 softmax_param_0``.
-        space: of what a pointer points to; empty if it is not declared.
+        form: ``word`` is 8 bytes that may be a pointer or an integer; ``bits`` is of any type; ``bytes`` is an
+            array of bytes, as PTX declares a struct and a 16-bit float; ``class`` is a class of C++.
+        element: the dtype of a scalar, or of what a pointer points to; empty if it is unknown or not a dtype.
+        told: the parameter in messages, such as ``const float* x`` or ``.u64 softmax_param_0``.
+        space: the state space to which a pointer points; empty if it is not declared.
     """
 
     offset: int
@@ -44,7 +44,7 @@ class Parameter:
 
 
 def ptx_parameters(entry: Function) -> tuple[Parameter, ...]:
-    """The parameters as PTX declares them (PTX ISA, "Kernel Function Parameters")."""
+    """The parameters that the PTX declares (PTX ISA, "Kernel Function Parameters")."""
     slots, _ = param_slots(entry)
     return tuple(_declared(param, slot.offset, slot.size) for param, slot in zip(entry.params, slots, strict=True))
 
@@ -64,10 +64,10 @@ def _declared(param: Variable, offset: int, size: int) -> Parameter:
 
 
 def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequence[Passed]) -> None:
-    """Compare what a spec passes with what the compiled kernel takes.
+    """Compare the arguments in a spec with the parameters of the compiled kernel.
 
     Args:
-        name: of the kernel, as messages show it.
+        name: the kernel's name in messages.
 
     Raises:
         SpecError: they differ in number, size, space or type; one fault for each argument that is wrong.
@@ -93,10 +93,10 @@ def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequ
 
 
 def fitted(parameters: Sequence[Parameter], passed: Sequence[Passed]) -> list[Passed]:
-    """The arguments, each integer without a written dtype as wide as its parameter.
+    """The arguments; each integer without a dtype in the spec is as wide as its parameter.
 
     Raises:
-        LaunchFault: such an integer does not fit.
+        LaunchFault: such an integer is too large for its parameter.
     """
     return [_fitted(*pair) for pair in zip(parameters, passed, strict=False)] + list(passed[len(parameters) :])
 
@@ -111,7 +111,7 @@ def _fitted(parameter: Parameter, passed: Passed) -> Passed:
 
 
 def called(passed: Passed) -> str:
-    """``the float32 array x``, ``N as int64``."""
+    """An argument in messages: ``the float32 array x``, ``N as int64``."""
     argument = passed.argument
     if passed.is_array:
         assert isinstance(argument, NameArg)
@@ -126,7 +126,7 @@ def called(passed: Passed) -> str:
 
 
 def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
-    """How an argument differs from a parameter, in one clause; None if it fits."""
+    """How an argument differs from a parameter, in one clause; None if they match."""
     form = parameter.form
     if is_array:
         if form not in ("pointer", "word"):
@@ -161,13 +161,13 @@ def _may_be_class(dtype: str) -> bool:
 
 
 def _same_element(dtype: str, element: str) -> bool:
-    """Whether an array of a dtype can be accessed through a pointer to another: the same kind and size."""
+    """Whether an array of a dtype can be accessed through a pointer to ``element``: same kind and size."""
     return _class_of(dtype) == _class_of(element)
 
 
 def _class_of(dtype: str) -> tuple[str, int]:
     kind = DTYPES[dtype]
-    if kind.is_integer:  # a pointer's sign is the kernel's affair
+    if kind.is_integer:  # the kernel may treat integers as signed or unsigned
         return "integer", kind.itemsize
     return dtype, kind.itemsize
 
@@ -178,7 +178,7 @@ def _shape(parameter: Parameter) -> str:
 
 
 def _fix(spec: OpSpec, passed: Passed, parameter: Parameter) -> str:
-    """What to write instead."""
+    """The fix for an argument that does not match its parameter."""
     argument = passed.argument
     wanted = _wanted(parameter)
     if isinstance(argument, TextureArg):
@@ -203,7 +203,7 @@ def _named(argument: Argument) -> str:
 
 
 def _wanted(parameter: Parameter) -> str:
-    """The dtype that fits a scalar parameter; empty if none does."""
+    """The dtype that matches a scalar parameter; empty if there is no such dtype."""
     if parameter.element:
         return parameter.element
     by_size = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
@@ -221,9 +221,9 @@ def pack(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
 
 
 def undefined(module: Module, entry: Function) -> dict[str, int]:
-    """The functions and variables that a kernel uses and that the module only declares, with the line of a use.
+    """The functions and variables that a kernel uses but that the module only declares, with the line of a use.
 
-    The functions of the CUDA runtime that the device provides are not among them.
+    Functions of the CUDA runtime that the device provides are not included.
     """
     found: dict[str, int] = {}
     for operation in operations(called_functions(module, entry)):
@@ -238,7 +238,7 @@ def undefined(module: Module, entry: Function) -> dict[str, int]:
 
 
 def missing_labels(module: Module, entry: Function) -> tuple[tuple[str, Function, int], ...]:
-    """Each label that a branch of a kernel, or of a function that it calls, names and that is not defined there.
+    """Each undefined label that is the target of a branch in a kernel or in a function that it calls.
 
     Returns:
         (label, function, line of the branch), in the order of the lines; each label of a function once.
@@ -270,7 +270,7 @@ def find_entry(module: Module, name: str, place: Span) -> Function:
     """The kernel of a module by its exact name.
 
     Raises:
-        SpecError: there is none.
+        SpecError: there is no such kernel.
     """
     entry = next((entry for entry in module.entries if entry.name == name), None)
     if entry is None:

@@ -1,9 +1,9 @@
-"""Host code in a file of CUDA C++, which NVRTC does not compile: the headers that only it needs, and the functions
-that are left out.
+"""Removes host code from a CUDA C++ file, because NVRTC does not compile it: headers that only host code needs,
+and functions.
 
-The text is split into *items*: what a ``;`` or a closing brace ends at file scope or in a namespace. Only items
-that the compiler rejects, and that are not marked as device code, are left out, and only from a file that shows
-that it has host code: launches, a ``main``, calls of the CUDA runtime, headers of the host.
+The text is split into *items*, which end at a ``;`` or a closing brace at file scope or in a namespace. An item is
+removed only if the compiler rejects it, it is not marked as device code, and the file is known to have host code:
+launches, a ``main``, calls of the CUDA runtime, or host headers.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _LIBRARIES = (
 _HOST_HEADER = re.compile(rf"(?:{_HEADERS_OF_C})\.h|(?:{_HEADERS_OF_CPP})|{_LIBRARIES}")
 
 _BESIDE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-"""What stands for a header of a library on the host: many bring the types of 16 bits to the kernels."""
+"""The replacement for a header of a host library: many such headers declare 16-bit types that kernels use."""
 
 _CUB = {
     "block": "discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce scan shuffle store",
     "warp": "exchange load merge_sort reduce scan store",
 }
-"""What ``cub/cub.cuh`` brings to kernels."""
+"""The parts of ``cub/cub.cuh`` that kernels can use."""
 
 
 def stand_in(header: str) -> str:
-    """What the compiler gets instead of a header of host code."""
+    """The text that the compiler gets instead of a header of host code."""
     if header == "cub/cub.cuh":
         return "".join(
             f"#include <cub/{of}/{of}_{name}.cuh>\n" for of, names in _CUB.items() for name in names.split()
@@ -69,18 +69,17 @@ _HOST = re.compile(
 
 
 def is_host_header(name: str) -> bool:
-    """Whether only host code needs what a header declares: one of the host's C and C++ libraries, or of libraries
-    that call kernels."""
+    """Whether only host code needs a header: of the host's C or C++ library, or of one that launches kernels."""
     return _HOST_HEADER.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A declaration at file scope: where its text begins and ends, its first and last line.
+    """A declaration at file scope: the offsets of its text, and its first and last line.
 
     Attributes:
-        is_device: it is marked as device code.
-        is_host: it has words of host code.
+        is_device: whether it is marked as device code.
+        is_host: whether it has words that occur only in host code.
     """
 
     start: int
@@ -139,7 +138,7 @@ def items(text: str) -> list[Item]:
 
 
 def blanked(text: str) -> str:
-    """The text with blanks for comments, strings and preprocessor lines; every letter keeps its place."""
+    """The text with comments, strings and preprocessor lines replaced by blanks; offsets do not change."""
     return _TOKEN.sub(lambda token: token[0] if len(token[0]) == 1 else _blank(token[0]), text)
 
 
@@ -148,12 +147,12 @@ def _blank(text: str) -> str:
 
 
 def _is_function(head: str) -> bool:
-    """Whether a brace after this text begins the body of a function, after which there is no ``;``."""
+    """Whether a brace after this text begins a function body, which is not followed by a ``;``."""
     return ")" in head and not re.search(r"=\s*$", head)
 
 
 def without(text: str, dropped: Iterable[Item]) -> str:
-    """The text with blanks instead of some items; lines keep their numbers."""
+    """The text with some items replaced by blanks; line numbers do not change."""
     parts, at = [], 0
     for item in sorted(dropped, key=lambda item: item.start):
         parts += [text[at : item.start], _blank(text[item.start : item.end])]
@@ -168,19 +167,19 @@ def declared(text: str, item: Item) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """A file with the headers of its project instead of their includes, and the place of each line: (file, line),
-    or ("", 0) for a line that is in none."""
+    """A file in which includes of the project's headers are expanded, and the place of each line: (file, line), or
+    ("", 0) for a line that is not in a file."""
 
     text: str
     places: tuple[tuple[str, int], ...]
 
     def lines_at(self, places: Collection[tuple[str, int]]) -> dict[int, tuple[str, int]]:
-        """The lines, counted from 1, that have one of these places."""
+        """By line number, from 1: the place of each line that has one of these places."""
         return {number: place for number, place in enumerate(self.places, 1) if place in places}
 
 
 def whole(file: str, text: str, folders: Sequence[str]) -> WholeText:
-    """A file with the headers of its project, which are beside what includes them, or in ``folders``."""
+    """Expand the includes of a file: headers in the folder of the including file, or in ``folders``."""
     lines: list[str] = []
     places: list[tuple[str, int]] = []
     once: set[str] = set()
@@ -222,7 +221,7 @@ _DEEPEST = 20
 
 
 def _find(include: re.Match[str], path: str, folders: Sequence[str]) -> str | None:
-    """The real path of an included file, if one of the folders has it."""
+    """The real path of an included file; None if it is not in any of the folders."""
     beside = [os.path.dirname(path)] if include[1] else []
     for folder in (*beside, *folders):
         place = os.path.join(folder, include[1] or include[2])
@@ -232,7 +231,7 @@ def _find(include: re.Match[str], path: str, folders: Sequence[str]) -> str | No
 
 
 def rejected(everything: Sequence[Item], lines: Collection[int], *, has_host_header: bool) -> set[Item]:
-    """The items to leave out because of errors in these lines: none from a program without host code."""
+    """The items to remove because of errors in these lines; empty for a file without host code."""
     if not has_host_header and not any(item.is_host and not item.is_device for item in everything):
         return set()
     hosts = [item for item in everything if not item.is_device]

@@ -1,4 +1,4 @@
-"""PTX on the device: load it, launch its kernels, give its variables their first values again before a case."""
+"""PTX on the device: loads it, launches its kernels, and resets its variables before each case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
 def address(array: Any) -> int:
-    """Where a device array begins: one of Numba's, or of another library."""
+    """The address of a device array of Numba or of another library."""
     pointer = getattr(array, "device_ctypes_pointer", None)
     if pointer is not None:
         return int(pointer.value or 0)
@@ -49,8 +49,8 @@ class Unit:
     """A compiled kernel.
 
     Attributes:
-        kernel: as the spec names it; ``place`` is where it is defined.
-        instance: its name in reports: ``softmax<float, 4>``.
+        kernel: its reference in the spec; ``place`` is where it is defined.
+        instance: its name in reports, such as ``softmax<float, 4>``.
         entry: its name in the PTX.
     """
 
@@ -63,7 +63,7 @@ class Unit:
     parameters: tuple[Parameter, ...]
 
     def code(self, signature: Signature) -> CompiledKernel:
-        """The kernel as the linter takes it, not yet assembled."""
+        """The kernel as a record for the linter, not assembled."""
         return CompiledKernel(self.instance, self.place, signature, self.target, self.entry, self.ptx)
 
 
@@ -77,7 +77,7 @@ class UnitRun:
     signature: Signature | None
 
     def launched(self) -> Launched:
-        """The record of it."""
+        """The record of the launch."""
         unit = self.unit
         code = unit.code(self.signature or ())
         return Launched(unit.instance, unit.place, self.signature, self.block, self.shared, code)
@@ -88,8 +88,8 @@ class _Loaded:
     """A module on the device.
 
     Attributes:
-        first: the first bytes of its variables, by address.
-        again: their addresses are not known, so it is loaded again instead.
+        first: the initial bytes of its variables, by address.
+        again: whether it must be loaded again instead, because their addresses are unknown.
     """
 
     library: Any
@@ -100,12 +100,12 @@ class _Loaded:
 
 
 class Modules:
-    """The modules that are loaded, by their text, and what was launched since :meth:`begin`.
+    """The loaded modules, by their text, and what was launched since :meth:`begin`.
 
     Attributes:
-        took: called with the seconds that a compilation during a launch took.
-        names_object: called with the handle of a texture or surface object, and the name, shape and dtype of the
-            array that it has a copy of.
+        took: is called with the seconds that a compilation during a launch took.
+        names_object: is called with the handle of a texture or surface object, and the name, shape and dtype of
+            the array of which it has a copy.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Modules:
         self.runs: list[UnitRun] = []
 
     def begin(self) -> None:
-        """Forget earlier launches, and give variables in global memory their first values again."""
+        """Forget earlier launches, and reset variables in global memory to their initial values."""
         self.runs.clear()
         for text, loaded in tuple(self._loaded.items()):
             if loaded.launched and loaded.again:
@@ -127,10 +127,10 @@ class Modules:
                 loaded.launched = False
 
     def restore(self) -> bool:
-        """Give variables in global memory their first values again, before the last launches are repeated.
+        """Reset variables in global memory to their initial values, before the last launches are repeated.
 
         Returns:
-            False if a module has to be loaded again instead.
+            False if a module must be loaded again instead.
         """
         launched = [loaded for loaded in self._loaded.values() if loaded.launched]
         for loaded in launched:
@@ -141,12 +141,12 @@ class Modules:
     def launch(
         self, run: UnitRun, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
     ) -> None:
-        """Launch a kernel. ``content``: its parameters, as :func:`kcheck.device.kinds.entry.pack` lays them out.
+        """Launch a kernel. ``content``: its parameters, from :func:`kcheck.device.kinds.entry.pack`.
 
         Raises:
-            DriverError: the driver refuses the module or the launch, or the kernel failed.
+            DriverError: the driver rejects the module or the launch, or the kernel failed.
         """
-        import_module("numba.cuda").current_context()  # of this thread
+        import_module("numba.cuda").current_context()  # creates the context of this thread
         unit = run.unit
         loaded = self._load(unit.ptx)
         loaded.launched = True
@@ -183,7 +183,7 @@ class Modules:
             except DriverError as error:
                 if error.code != _NOT_FOUND:
                     raise
-                loaded.again = True  # a GPU does not give the addresses of variables that are not .visible
+                loaded.again = True  # a GPU's driver does not know variables that are not .visible
                 return
             content = bytearray(size)
             call("cuMemcpyDtoH", content, address, size)
@@ -191,10 +191,10 @@ class Modules:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """A call of the CUDA driver; returns its results without the code.
+    """Call the CUDA driver; returns its results without the code.
 
     Raises:
-        DriverError: it failed.
+        DriverError: the call failed.
     """
     results: Sequence[Any] = getattr(import_module("cuda.bindings.driver"), name)(*arguments)
     code, *values = results

@@ -1,4 +1,4 @@
-"""``kcheck.kernels``: the kernels of a spec's file, by name, for a launcher that launches them.
+"""``kcheck.kernels``: the kernels of a spec's file by name, for a launcher.
 
 ::
 
@@ -33,7 +33,7 @@ class UnknownKernel(Exception):
     """A name that no kernel of the file has.
 
     Attributes:
-        what: which name, and of which file.
+        what: the name, and the file.
         fix: the nearest name, or all of them.
     """
 
@@ -43,7 +43,7 @@ class UnknownKernel(Exception):
 
 
 class Kernels:
-    """The kernels that can be launched now: those of the spec whose launcher runs.
+    """The kernels that can be launched now: those of the spec whose launcher is running.
 
     >>> import kcheck
     >>> kcheck.kernels
@@ -58,8 +58,8 @@ class Kernels:
         """Make the kernels of a spec available while its launcher runs.
 
         Args:
-            unit: compiles a kernel by the name that the launcher gives it.
-            modules: where they are launched.
+            unit: compiles a kernel by the name that the launcher uses.
+            modules: launches the kernels.
         """
         before, self._open = self._open, (unit, modules)
         try:
@@ -68,10 +68,10 @@ class Kernels:
             self._open = before
 
     def __getitem__(self, name: str) -> NamedKernel:
-        """A kernel by its name: of a template, with its arguments, as in ``softmax<float, 4>``.
+        """A kernel by its name; for a template, with its arguments, as in ``softmax<float, 4>``.
 
         Raises:
-            KernelError: no launcher runs, or its spec names no file with such a kernel.
+            KernelError: no launcher is running, or the file in its spec has no such kernel.
         """
         if self._open is None:
             raise KernelError(
@@ -106,13 +106,13 @@ class NamedKernel:
         return NamedKernel(self._unit, self._modules, cooperative=True)
 
     def __getitem__(self, sizes: tuple[Any, ...]) -> Callable[..., None]:
-        """What launches it.
+        """A function that launches the kernel.
 
         Args:
             sizes: blocks and threads per block, each a number or up to three, and bytes of dynamic shared memory.
 
         Raises:
-            KernelError: these are not the sizes of a launch.
+            KernelError: these are not valid sizes of a launch.
         """
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
             raise KernelError(_caller(), "write kernel[grid, block] or kernel[grid, block, shared]")
@@ -130,7 +130,7 @@ class NamedKernel:
         return launch
 
     def _values(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """The arguments as :func:`kcheck.device.kinds.entry.pack` takes them."""
+        """The arguments for :func:`kcheck.device.kinds.entry.pack`."""
         parameters, name = self._unit.parameters, self._unit.instance
         if len(arguments) != len(parameters):
             takes = ", ".join(parameter.told for parameter in parameters) or "none"
@@ -165,7 +165,7 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
 
 
 def _number(value: bool | int | float, parameter: Parameter) -> Any:
-    """A number of Python as the parameter's type; None if it does not fit."""
+    """A Python number in the parameter's type; None if that type cannot represent it."""
     if parameter.form == "float":
         return DTYPES[parameter.element].numpy.type(value)
     if parameter.form not in ("integer", "word", "bits") or isinstance(value, float):
@@ -192,7 +192,7 @@ def _index3(value: Any, what: str, most: Index3) -> Index3:
 
 
 def _caller() -> Span:
-    """The line of the launcher."""
+    """The line of the launcher that called this module."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Kernels of numba.cuda: Numba compiles them for the types of the arguments of each launch."""
+"""Kernels of numba.cuda, which Numba compiles for the argument types of each launch."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class NumbaDeviceKind:
         load_kernel(spec, backend)
 
     def unsupported(self, dtype: str, backend: Backend) -> str:
-        """What Numba has no type for."""
+        """The reason if Numba has no type for arrays of this dtype."""
         return backend.unsupported(dtype)
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Numba compiles in the launch."""
+        """A function that launches the kernel; Numba compiles it during the launch."""
         kernel, shape = load_kernel(called.spec, backend), called.shape
         values = [passed.value for passed in called.arguments]
 
         return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*values)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
-        """A launcher imports what it launches."""
+        """An empty context: a launcher imports the kernels that it launches."""
         return nullcontext()
 
     def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
-        """In this process on the cpu device, which has compiled most of it; otherwise in a child with the real
-        ``numba.cuda``."""
+        """On the cpu device, compile in this process, which has already compiled most of it; otherwise in a child
+        process with the real ``numba.cuda``."""
         assert spec.kernel is not None
         if wanted.in_process:
             return _Here(spec, wanted.targets, wanted.sass, begin(spec, cases, wanted.sanitizers))
@@ -64,17 +64,17 @@ class _Here:
 
     @property
     def running(self) -> bool:
-        """True: it does its work in :meth:`result`."""
+        """True: all work is done in :meth:`result`."""
         return True
 
     def result(self) -> tuple[CompiledKernel, ...]:
-        """Compile what the cases have not."""
+        """The kernels; compiles those that the cases did not need."""
         spec = self._spec
         assert spec.kernel is not None
         return compile_here(spec.root, spec.kernel, signatures(spec), self._targets, sass=self._sass)
 
     def cancel(self) -> None:
-        """End the processes that compile ahead."""
+        """End the processes that compile in advance."""
         if self._precompile is not None:
             self._precompile.cancel()
 

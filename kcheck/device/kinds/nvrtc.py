@@ -1,7 +1,7 @@
-"""CUDA C++ to PTX in this process: NVRTC of the installed wheels.
+"""Compiles CUDA C++ to PTX in this process, with NVRTC from the installed wheels.
 
-The types of a kernel's parameters are asked of the compiler itself: a variable that describes them is compiled
-with the kernel, read from the PTX and taken out of it.
+The compiler itself provides the types of a kernel's parameters: a variable that describes them is compiled with
+the kernel, read from the PTX, and removed from it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kcheck.dataclass import dataclass
 from kcheck.device.kinds.host_code import Item, declared, items, rejected, stand_in, whole, without
 from kcheck.driver.install import settings
 
-_FORMAT = 2  # of what is cached
-_ROUNDS = 12  # of leaving out host code: each shows errors that the last one hid
+_FORMAT = 2  # the version of the cached format
+_ROUNDS = 12  # of removing host code: each shows errors that the previous one hid
 INCLUDE = Path(__file__).parent / "include"
-"""Headers of kcheck: what nvcc declares without an #include, and the headers of C and C++ that NVRTC lacks."""
+"""kcheck's headers: what nvcc declares without an #include, and the C and C++ headers that NVRTC lacks."""
 
 _ASKING = "kcheck_parameters"
 _QUESTION = "kcheck_signature.h"
@@ -45,7 +45,7 @@ _CODES = {
     "float8_e4m3fn": ("__nv_fp8_e4m3",),
     "float8_e5m2": ("__nv_fp8_e5m2",),
 }
-"""The C++ types of an element, by dtype; a vector type is as many elements."""
+"""The C++ types of the elements of each dtype; a vector type has several elements."""
 _SCALARS = frozenset(
     {"bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long"}
     | {"long long", "unsigned long", "unsigned long long", "float", "double", "__half", "__nv_bfloat16"}
@@ -56,16 +56,17 @@ _POINTER, _CLASS = 256, 512
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is compiled.
+    """The source to compile.
 
     Attributes:
-        file: its real path; ``text``: its content.
+        file: its real path.
+        text: its content.
         expression: the C++ name of the kernel, such as ``softmax<float, 4>``.
-        folders: with headers, in order.
-        options: of NVRTC, without the target and the folders.
-        headers: (name, content) of everything of the project that it may include; None if that is not known, so
-            that the result cannot be cached.
-        host_headers: names of headers that only host code needs, and that the project does not have.
+        folders: the folders with headers, in order.
+        options: options of NVRTC, without the target and the folders.
+        headers: (name, content) of all files of the project that it may include; None if they are unknown, so that
+            the result cannot be cached.
+        host_headers: names of headers that only host code needs, and that are not in the project.
     """
 
     file: str
@@ -79,7 +80,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class CppParameter:
-    """A parameter as the compiler sees it. ``element``: a dtype; empty for any other type. ``size`` in bytes."""
+    """The type of a parameter. ``element``: a dtype, or empty for any other type. ``size`` is in bytes."""
 
     size: int
     is_pointer: bool
@@ -98,11 +99,11 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An error of the compiler: its place, counted from 1, and the last place of a file that it came through.
+    """An error of the compiler, with its place; lines and columns are counted from 1.
 
     Attributes:
-        column: 0 if it is not known.
-        through: (file, line) of the instantiations that led there, innermost first.
+        column: 0 if it is unknown.
+        through: (file, line) of the instantiations that led to it, innermost first.
     """
 
     file: str
@@ -113,7 +114,7 @@ class Message:
 
 
 class CompileFailed(Exception):
-    """NVRTC refused the source; ``messages`` are its errors, in order, ``log`` is all that it said."""
+    """NVRTC rejected the source. ``messages`` are its errors, in order; ``log`` is its complete log."""
 
     def __init__(self, messages: Sequence[Message], log: str) -> None:
         super().__init__(log)
@@ -122,13 +123,13 @@ class CompileFailed(Exception):
 
 
 def compile_source(source: Source, target: str) -> Compiled:
-    """Compile, or take it from the cache.
+    """Compile a source, or take the result from the cache.
 
     Args:
         target: such as ``sm_80``.
 
     Raises:
-        CompileFailed: NVRTC refuses it.
+        CompileFailed: NVRTC rejects it.
     """
     store = ObjectCache(settings(os.environ).cache / "nvrtc")
     key = None if source.headers is None else _key(source, target)
@@ -178,7 +179,7 @@ def toolkit_folders() -> tuple[str, ...]:
         folder = pathfinder.find_nvidia_header_directory(name)
         if folder is not None:
             found[os.path.realpath(folder)] = None
-    for folder in tuple(found):  # in wheels of CUDA 12 each package has a folder: nvidia/cuda_nvcc/include/crt
+    for folder in tuple(found):  # wheels of CUDA 12 have a folder for each package: nvidia/cuda_nvcc/include/crt
         wheels = Path(folder).parents[1]
         if wheels.name == "nvidia":
             found |= dict.fromkeys(str(crt.parent) for crt in sorted(wheels.glob("*/include/crt")))
@@ -186,9 +187,9 @@ def toolkit_folders() -> tuple[str, ...]:
 
 
 def _compile(source: Source, target: str) -> Compiled:
-    """Compile the device code: what the compiler rejects is left out if it is host code.
+    """Compile the device code: host code that the compiler rejects is removed.
 
-    If device code needs something that was left out, the error in that comes first.
+    If device code needs something that was removed, the error in the removed code comes first.
     """
     try:
         return _compile_text(source.text, source, target)
@@ -219,7 +220,7 @@ _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 
 
 def _places(message: Message) -> list[tuple[str, int]]:
-    """Where an error is, and where the instantiations are that led there: (file, line)."""
+    """(file, line) of an error, and of the instantiations that led to it."""
     return [(message.file, message.line), *message.through]
 
 
@@ -256,7 +257,11 @@ def _compile_text(text: str, source: Source, target: str) -> Compiled:
 
 
 def _checked(results: Sequence[Any]) -> Any:
-    """What a call of NVRTC returned, without its code."""
+    """The result of a call of NVRTC, without its code.
+
+    Raises:
+        CompileFailed: the code is an error.
+    """
     code, *values = results
     if int(code):
         raise CompileFailed((), f"NVRTC: {getattr(code, 'name', code)}")
@@ -271,7 +276,7 @@ def _text(size_of: Any, write: Any, program: Any) -> str:
 
 
 def _question(expression: str) -> str:
-    """C++ that describes the types of the parameters: how many, then for each its code and its size."""
+    """C++ code of a variable that describes the parameters: their number, then the code and the size of each."""
     lines = [
         "",
         f'#line 1 "{_QUESTION}"',
@@ -308,7 +313,7 @@ _ANSWER = re.compile(rf"^[^\n]*\b{_ASKING}\[(\d+)\](?:\s*=\s*\{{([^}}]*)\}})?;\n
 
 
 def _answer(ptx: str) -> tuple[str, tuple[CppParameter, ...]]:
-    """PTX without the variable, and what the variable said."""
+    """The PTX without the variable, and the parameters that the variable describes."""
     found = _ANSWER.search(ptx)
     assert found is not None, ptx
     given = bytes(int(number) for number in (found[2] or "").split(",") if number.strip())

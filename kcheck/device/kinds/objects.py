@@ -1,4 +1,4 @@
-"""Texture and surface objects for a launch: made from copies of its arrays, and destroyed after it."""
+"""Texture and surface objects for a launch: created with copies of its arrays, and destroyed after it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AS_INTEGER, _NORMALIZED = 0x01, 0x02  # CU_TRSF_*
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """An array as a texture sees it. ``rows``: y, z and the address of each row."""
+    """The sizes of an array as a texture. ``rows``: y, z and the address of each row."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class Objects:
     """The objects of one launch.
 
     Attributes:
-        modules: of the device.
+        modules: those of the device.
     """
 
     modules: Modules
@@ -57,13 +57,13 @@ class Objects:
     _results: list[Callable[[], None]] = field(default_factory=list)
 
     def add(self, arg: TextureArg, owner: Allocation, array: Any) -> np.uint64:
-        """Make an object over a copy of an array; returns its handle, 0 if the array is empty.
+        """Create an object with a copy of an array; returns its handle, 0 if the array is empty.
 
         Args:
             array: the array on the device.
 
         Raises:
-            SpecError: elements or a layout that textures do not have.
+            SpecError: textures do not support the elements or the layout.
         """
         import_module("numba.cuda").current_context()
         _check(arg, owner)
@@ -140,7 +140,7 @@ class Objects:
         return resource
 
     def around(self, job: Callable[[], None]) -> Callable[[], None]:
-        """A launch that copies what is in surfaces to their arrays, and destroys the objects, at its end."""
+        """Wrap a launch: afterwards, copy the contents of surfaces to their arrays, and destroy the objects."""
         if not self._ends:
             return job
 

@@ -1,4 +1,4 @@
-"""Kernels in PTX files: the text is loaded as it is."""
+"""Kernels in PTX files, which are loaded unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _PtxFiles:
     """A :class:`kcheck.device.kinds.compiled.Compiler`."""
 
     def load(self, spec: OpSpec, target: str = "") -> None:
-        """Parse the file, and compare its target with the device's, and its parameters with ``args``."""
+        """Parse the file; compare its target with the device's, and the number of its parameters with ``args``."""
         assert spec.kernel is not None
         own = read_ptx(Path(spec.root) / spec.kernel.path).target
         if target and _number(own) > _number(target):
@@ -41,12 +41,12 @@ class _PtxFiles:
             raise SpecError([Fault(spec.launch.span, what, f"its parameters are {told}" if told else "")])
 
     def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
-        """The entries."""
+        """The entries of the file."""
         assert spec.kernel is not None
         return tuple(read_ptx(Path(spec.root) / spec.kernel.path).entries), ()
 
     def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
-        """The same for every case; raises NotCompiled for invalid PTX."""
+        """The kernel, which is the same for every case. Raises NotCompiled for invalid PTX."""
         assert spec.kernel is not None
         return _read(spec.root, replace(spec.kernel, name=name) if name else spec.kernel)
 
@@ -63,7 +63,7 @@ def _read(root: str, kernel: KernelRef) -> Unit:
 
 @lru_cache(maxsize=64)
 def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
-    from kcheck.ptx.syntax.parser import parse  # only a run with PTX files needs it
+    from kcheck.ptx.syntax.parser import parse  # lazy: only a run with PTX files needs it
 
     text = read_text(Path(path), size)
     try:
@@ -95,7 +95,7 @@ def _invalid(what: str, kernel: KernelRef, path: str, line: int) -> Finding:
 
 
 def located(message: str, file: str) -> tuple[int, str]:
-    """The line and the rest of ``file:line: what``; 1 and the whole of another message."""
+    """The line and the rest of ``file:line: what``; 1 and the whole message if it has a different form."""
     line, _, what = message.removeprefix(f"{file}:").partition(": ")
     return (int(line), what) if line.isdecimal() else (1, message)
 

@@ -1,4 +1,4 @@
-"""Kernels of Triton: Triton compiles them for the arguments of each launch, and the PTX is launched here."""
+"""Kernels of Triton: Triton compiles them for the arguments of each launch, and kcheck launches the PTX."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class TritonDeviceKind:
         load(spec)
 
     def unsupported(self, dtype: str, backend: Backend) -> str:
-        """Complex numbers, of which Triton has none."""
+        """The reason for complex numbers, which Triton does not have."""
         return f"Triton has no type for {dtype}" if dtype.startswith("complex") else ""
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Compile for the arguments, and lay them out."""
+        """Compile the kernel for the arguments, and lay these out."""
         spec, modules = called.spec, backend.modules
         assert spec.kernel is not None
         assert spec.launch is not None
@@ -87,7 +87,7 @@ class TritonDeviceKind:
         return lambda: modules.launch(run, shape, content, cooperative=metadata.launch_cooperative_grid)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
-        """A launcher launches Triton kernels as usual, ``kernel[grid](...)``."""
+        """An empty context: a launcher launches Triton kernels as usual, with ``kernel[grid](...)``."""
         return nullcontext()
 
     def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
@@ -96,7 +96,7 @@ class TritonDeviceKind:
 
 
 def load(spec: OpSpec) -> Any:
-    """The kernel: a ``JITFunction``, perhaps inside autotuning and heuristics.
+    """The kernel: a ``JITFunction``, which may be wrapped in autotuning and heuristics.
 
     Raises:
         KernelError: Triton is not installed, or the file does not import.
@@ -124,7 +124,7 @@ def _options(spec: OpSpec) -> TritonOptions:
 
 
 def _arguments(called: Called) -> dict[str, Any]:
-    """What is passed, by the kernel's parameter: arrays as they are, Python numbers, numbers of a stated width."""
+    """The arguments by the kernel's parameters: arrays, and Python numbers."""
     kernel = called.spec.kernel
     assert kernel is not None
     found: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def _compiled(spec: OpSpec, kernel: Any, given: Mapping[str, Any], constants: Ma
 
 
 def _configuration(tuner: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that the chosen configuration sets; what it does before a launch is done."""
+    """Everything that the chosen configuration sets; also runs its ``pre_hook``."""
     for config in tuner.configs:
         own = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
         if all(arguments.get(name) == value for name, value in own.items() if name in arguments):
@@ -193,7 +193,7 @@ def _configuration(tuner: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_widths(jit: Any, spec: OpSpec) -> Any:
-    """The function, or a copy of it for integers whose width the spec states: Triton chooses one by the value."""
+    """The function, or if the spec states the width of integers, a copy: Triton chooses by the value."""
     assert spec.launch is not None
     names = _parameters(jit)
     widths = {
@@ -235,12 +235,12 @@ def _place(jit: Any) -> Span:
 
 
 def _unit(kernel: KernelRef | None, compiled: Any) -> Unit:
-    """A compiled kernel as what is launched; the same object for the same code."""
+    """A compiled kernel as a Unit; the same object for the same code."""
     assert kernel is not None
     known: Unit | None = getattr(compiled, "_kcheck_unit", None)
     if known is not None:
         return known
-    from kcheck.ptx.syntax.parser import parse  # only a run with Triton needs it
+    from kcheck.ptx.syntax.parser import parse  # lazy: only a run with Triton needs it
 
     metadata, ptx = compiled.metadata, compiled.asm["ptx"]
     entry = find_entry(parse(ptx), metadata.name, kernel.span)
@@ -272,7 +272,7 @@ def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
 
 
 class _Stand:
-    """What compilation needs of an array: the dtype, and the alignment of an allocation."""
+    """A stand-in for an array in a compilation, with its dtype and the alignment of an allocation."""
 
     def __init__(self, dtype: str, ndim: int) -> None:
         self.dtype = dtype
@@ -318,7 +318,7 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
 
 
 def _stand_ins(spec: OpSpec, kernel: Any, case: Case) -> dict[str, Any]:
-    """Arguments of the types that a case has."""
+    """Stand-ins for the arguments of a case, with the same types."""
     assert spec.launch is not None
     found: dict[str, Any] = {}
     for name, arg in zip(_parameters(kernel), spec.launch.args, strict=False):

@@ -1,1 +1,1 @@
-"""Numba's simulator with a repeatable scheduler, checked memory and Numba's own typing underneath."""
+"""Numba's simulator with a repeatable scheduler, checked memory, and the types that Numba infers."""

@@ -1,4 +1,4 @@
-"""Numba's simulator as a device: it runs anywhere, slowly, with the checks that an interpreter can make."""
+"""Numba's simulator as a device: it runs on any machine, slowly, with the checks that an interpreter can make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcheck.span import as_typed
 
 
 class SimulatorBackend(Uninstrumented):
-    """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported.
+    """A :class:`kcheck.device.base.Backend`. Create one per process, before any kernel's module is imported.
 
     Args:
         why: the end of the description, if the user did not choose the simulator.
@@ -52,26 +52,26 @@ class SimulatorBackend(Uninstrumented):
         return self._simulation.session.float_atomics
 
     def narrow_floats(self) -> frozenset[str] | None:
-        """Not known: the simulator runs Python, and does not see the dtype of every operation."""
+        """Unknown: the simulator runs Python, and does not see the dtype of every operation."""
         return None
 
     def tensor_sums(self) -> frozenset[TensorSum]:
-        """None: Numba has no matrix products."""
+        """Empty: Numba has no matrix products on tensor cores."""
         return frozenset()
 
     def is_kernel(self, function: Any) -> bool:
-        """Whether it is the simulator's object for a kernel, and not for a device function."""
+        """Whether a function is the simulator's object for a kernel, not for a device function."""
         return hasattr(function, "py_func") and not getattr(function, "_device", False)
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """The array is a view of a copy: host memory is device memory here."""
+        """Make the array a view of a copy: host memory is also device memory here."""
         memory = buffer.copy()
         array = self._simulation.device_array(allocation.view(memory))
         setattr(array, NAME, allocation.name)
         return Staged(array, lambda: memory)
 
     def unstage(self) -> None:
-        """Its memory is freed with the last reference."""
+        """No effect: memory is freed with the last reference to it."""
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
@@ -97,7 +97,7 @@ class SimulatorBackend(Uninstrumented):
         return found
 
     def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:
-        """An exception of the launcher, or of Numba before a thread ran."""
+        """The finding for an exception of the launcher, or of Numba before a thread ran."""
         who = next((kernel.kernel for kernel in session.launched), None)
         place = error_place(error, spec.root) or _declared(spec)
         what = "launch" if spec.launcher is None else "launcher"

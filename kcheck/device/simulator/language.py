@@ -1,9 +1,9 @@
-"""The meaning of kernel code when Python runs it: constants, ``math``, ``min`` and ``max`` as Numba types them.
+"""Gives kernel code that Python runs Numba's semantics: types of constants, ``math``, ``min`` and ``max``.
 
-Python and NumPy differ from Numba in ways that affect results. A float literal is a float64 to Numba, but "weak"
-to NumPy: ``0.0 + float16`` would stay float16. ``math.exp(710)`` raises, but returns inf on a GPU; ``math.exp`` of
-a float32 is a float32 on a GPU. ``max(a, b)`` of floats is ``fmax``
-there: a number wins over a NaN (numba-cuda, ``cudaimpl.ptx_max_f4``).
+Python and NumPy differ from Numba in ways that affect results. A float literal is a float64 in Numba, but "weak"
+in NumPy: ``0.0 + float16`` would stay float16. ``math.exp(710)`` raises in Python, but returns inf on a GPU, where
+``math.exp`` of a float32 is a float32. ``max(a, b)`` of floats is ``fmax`` on a GPU: a number wins over a NaN
+(numba-cuda, ``cudaimpl.ptx_max_f4``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 
 def strong(function: types.FunctionType, cuda: object, fake: object) -> types.FunctionType:
-    """The same function with its constants as Numba types them.
+    """The same function, with constants of the types that Numba gives them.
 
     Args:
         cuda: the real ``numba.cuda``, which a closure may contain.
@@ -47,7 +47,7 @@ def _strong_cell(cell: types.CellType, cuda: object, fake: object) -> types.Cell
 
 
 def _replacement(value: Any, cuda: object, fake: object) -> Any:
-    """The value that a kernel sees for a value of its module or closure; usually the value itself."""
+    """The value that a kernel sees instead of a value of its module or closure; usually the same."""
     if value is cuda:
         return fake
     if value is math:
@@ -63,7 +63,7 @@ class Globals:
     """Replaces names in the modules of kernels during a launch.
 
     Args:
-        cuda: the real ``numba.cuda``, in the modules.
+        cuda: the real ``numba.cuda``, which the modules import.
         fake: its replacement.
     """
 
@@ -73,7 +73,7 @@ class Globals:
         self._saved: dict[int, tuple[dict[str, Any], dict[str, Any], list[str]]] = {}
 
     def enter(self, names: dict[str, Any]) -> None:
-        """Replace names in one module's globals, unless that is already done."""
+        """Replace values in the globals of one module, unless that has been done."""
         if id(names) in self._saved:
             return
         before: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def _by_ufunc(ufunc: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_math(function: Callable[[float], float]) -> Callable[..., Any]:
-    """A function that NumPy lacks: computed in float64, with inf and NaN instead of exceptions, then rounded."""
+    """Wrap a function that NumPy lacks: it computes in float64, with inf and NaN instead of exceptions."""
 
     def rounded(value: Any) -> Any:
         kind = type(value) if isinstance(value, np.floating) else np.float64

@@ -1,4 +1,4 @@
-"""Arrays as a kernel sees them: bounds are checked and values typed as Numba does.
+"""Arrays as a kernel sees them: bounds are checked, and values have the types that Numba infers.
 
 Source of the typing rules: Numba's type inference. Arithmetic extends integers narrower than 64 bits to 64 bits;
 NumPy would keep ``uint8`` and wrap. An index in ``[-n, n)`` is valid: numba-cuda wraps a negative index as Python
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 POISON = 0xFF
-"""The byte that fills uninitialized memory: NaN in every float type, -1 in integers."""
+"""The byte that fills uninitialized memory: NaN in every float type, -1 in signed integers."""
 
 
 MOST_SHARED = 48 * 1024
@@ -24,18 +24,19 @@ MOST_LOCAL = 512 * 1024
 """Bytes of static shared memory of a block and of local memory of a thread. Source: CUDA C++ Programming Guide,
 "Technical Specifications per Compute Capability"; ptxas rejects more."""
 MOST_DEVICE = 4 << 30
-"""Bytes that a launcher may allocate at a time: device memory is host memory here."""
+"""The most bytes of one allocation by a launcher: device memory is host memory here."""
 
 
 class TooMuchMemory(Exception):
-    """An array that is too large for every device, or for this one."""
+    """An array that is too large for any device, or for this one."""
 
 
 class OutOfBounds(IndexError):
     """An access outside an array.
 
     Attributes:
-        array: its name if known; ``index`` is missing for an access through a view.
+        array: its name, or a description.
+        index: None for an access through a view.
     """
 
     def __init__(self, array: str, index: tuple[int, ...] | None, shape: tuple[int, ...], verb: str) -> None:
@@ -52,8 +53,8 @@ class KernelArray:
     Args:
         array: the memory.
         name: its name in findings.
-        tick: called at each access.
-        whole: False for a view of the named array, whose indices differ from the array's.
+        tick: is called at each access.
+        whole: False for a view of the named array, whose indices differ.
     """
 
     __slots__ = ("_array", "_convert", "_name", "_tick", "_whole")
@@ -151,7 +152,7 @@ def refuse_too_large(what: str, size: int, most: int) -> None:
 
 
 def size_of(shape: Any, dtype: np.dtype[Any]) -> int:
-    """Bytes of an array; ``shape`` as NumPy takes it."""
+    """The size of an array in bytes; ``shape`` is anything that NumPy accepts."""
     extents = shape if isinstance(shape, tuple | list) else (shape,)
     return math.prod(int(n) for n in extents) * dtype.itemsize
 

@@ -46,7 +46,8 @@ class KernelStopped(Exception):
     Attributes:
         kernel: its name.
         failure: what a thread raised; None if the deadline passed.
-        fiber: the thread that ran at the deadline; ``frames`` are its (file, line, function), innermost first.
+        fiber: the thread that was running at the deadline.
+        frames: (file, line) of each of its frames, innermost first.
         joined: False if an OS thread could not be stopped.
     """
 
@@ -75,11 +76,11 @@ class Session:
     """The settings and the results of the launches of one attempt at a case.
 
     Attributes:
-        deadline: on the clock of ``time.monotonic``; None for no limit.
+        deadline: a time of ``time.monotonic``; None for no limit.
         schedule: the order in which blocks and threads are started.
         divergences: barriers that not all threads reached, with the kernel's name.
-        launched: the kernels that were launched, in order, each with the types of its arguments and its
-            block, each once.
+        launched: the kernels that were launched, with the types of their arguments and their blocks, in order,
+            each combination once.
         float_atomics: whether a thread added to a float atomically, which rounds in the order of the threads.
     """
 
@@ -127,7 +128,7 @@ class Simulation:
         allocate = devicearray.device_array
 
         def device_array(shape: Any, dtype: Any = np.float64, *args: Any, **keywords: Any) -> Any:
-            """As Numba's; the memory is uninitialized, with the same content in every run."""
+            """Like Numba's; the memory is uninitialized, with the same content in every run."""
             refuse_too_large("a device array", size_of(shape, np.dtype(dtype)), MOST_DEVICE)
             array = allocate(shape, dtype, *args, **keywords)
             memory = array._ary
@@ -138,14 +139,14 @@ class Simulation:
         devicearray.device_array = cuda.device_array = device_array
 
     def prepare(self, kernel: Any) -> Any:
-        """Type a kernel's constants as Numba does, once, when it is defined."""
+        """Give a kernel's constants the types that Numba infers; called once, when the kernel is defined."""
         function = getattr(kernel, "fn", None)
         if isinstance(function, types.FunctionType):
             kernel.fn = strong(function, self.cuda, self._fake)
         return kernel
 
     def device_array(self, view: np.ndarray[Any, Any]) -> Any:
-        """A device array over host memory, of any strides."""
+        """A device array with host memory and any strides."""
         return self._device_array(view)
 
     def dtype(self, dtype: Any) -> np.dtype[Any]:
@@ -204,7 +205,7 @@ class Simulation:
         finally:
             try:
                 joined = grid.stop()
-            finally:  # a second Ctrl-C must not leave our names in the user's modules
+            finally:  # a second Ctrl-C must not leave replaced names in the user's modules
                 self.grid = None
                 self._globals.restore()
             session.divergences += [(name, divergence) for divergence in grid.divergences]
@@ -262,7 +263,7 @@ def _tolerant_jit(jit: Callable[..., Any], simulation: Simulation) -> Callable[.
 
 
 def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
-    """Numba's fake ``cuda`` with memory, atomics and the grid group replaced."""
+    """Numba's fake ``cuda`` module, with memory, atomics and the grid group replaced."""
 
     class FakeModule(kernelapi.FakeCUDAModule):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -335,7 +336,7 @@ class _ConstantSpace:
         return KernelArray(np.asarray(array), "a constant array", _grid().tick)
 
 
-_ADDING = frozenset({"add", "sub"})  # the others select or count, and PTX has them for integers only
+_ADDING = frozenset({"add", "sub"})  # the others select or count, or exist only for integers in PTX
 _SPINNING = frozenset({"cas", "compare_and_swap", "exch"})
 
 

@@ -1,6 +1,6 @@
 """Runs the threads of a grid one at a time, passing a baton at barriers, so that a run is repeatable.
 
-Numba's own simulator starts one OS thread per CUDA thread and polls them; the outcome of races differs between
+Numba's own simulator starts one OS thread per CUDA thread and polls them: the outcome of races differs between
 runs, and an endless thread cannot be stopped. Here exactly one CUDA thread runs at any moment, in an order that
 depends only on the launch. Each CUDA thread *that waits* takes an OS thread, so a kernel without barriers needs
 only one.
@@ -29,11 +29,11 @@ from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.rng import pieces
 
 QUANTUM = 20_000
-"""Array accesses of a thread before another one runs."""
+"""How many array accesses a thread makes before another one runs."""
 
 _HERE = os.path.dirname(__file__)
-_LOOKS, _LOOK_SECONDS = 200, 0.001  # for the thread that was running at the deadline
-_MOST_WORKERS = 2048  # with more OS threads, no other block is started to help a waiting one
+_LOOKS, _LOOK_SECONDS = 200, 0.001  # how often to look for the thread that runs at the deadline, and the pause
+_MOST_WORKERS = 2048  # with more OS threads, no other block is started while one waits
 
 
 @dataclass(eq=False, slots=True)
@@ -111,7 +111,7 @@ class SimulatorThread(threading.Thread):
             self.grid.over.set()
 
     def unwind(self) -> None:
-        """Raise Stop on this thread; each time that the kernel catches it, one line later."""
+        """Raise Stop on this thread; each time that the kernel catches it, the next call does so a line later."""
         self.stops += 1
         raise_stop(self.stops, Grid._run_fiber.__code__)
 
@@ -146,7 +146,7 @@ class Grid:
     """One launch.
 
     Args:
-        body: runs one CUDA thread to its end; called on a Worker.
+        body: runs one CUDA thread to its end; called on a SimulatorThread.
         grid, block: sizes, all at least 1.
         make_shared: creates the shared memory of a block.
         make_index: creates the values of ``threadIdx`` and ``blockIdx`` from three integers.
@@ -191,7 +191,7 @@ class Grid:
         """Run the grid to its end.
 
         Args:
-            deadline: on the clock of ``time.monotonic``.
+            deadline: a time of ``time.monotonic``; None for no limit.
 
         Returns:
             False if the deadline passed first; the threads are then suspended, for :meth:`where`.
@@ -210,7 +210,7 @@ class Grid:
 
     def where(self) -> tuple[Fiber, FrameType] | None:
         """The CUDA thread that has the baton, and its innermost Python frame. While the baton is passed on, no
-        thread is in the kernel, so retry after a moment.
+        thread is in the kernel, so this retries for a moment; None if that does not help.
         """
         for _ in range(_LOOKS):
             fiber = self.running
@@ -287,7 +287,7 @@ class Grid:
         return fiber.block.votes
 
     def _arrived(self, worker: SimulatorThread, site: tuple[str, int]) -> Fiber:
-        """What runs on a worker that has reached a barrier there."""
+        """The CUDA thread on a worker that has reached the barrier at ``site``."""
         fiber = worker.fiber
         assert fiber is not None
         if self.aborted:

@@ -1,8 +1,8 @@
-"""Stops the OS threads of a launch wherever the kernel is, and interrupts nothing except the kernel.
+"""Stops the OS threads of a launch anywhere in the kernel, without interrupting any other code.
 
-Python cannot kill a thread; it can have an exception raised on one. A kernel may catch it (a bare ``except``), and
-other code that Python runs on that thread in the meantime (the garbage collector's callbacks, finalizers) must not
-get it.
+Python cannot kill a thread; it can only raise an exception on one. A kernel may catch the exception (a bare
+``except``), and other code that Python runs on that thread in the meantime (the garbage collector's callbacks,
+finalizers) must not get it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _LEAVE_SECONDS = (
 
 
 class Stop(BaseException):
-    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that kernels do not catch it."""
+    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that ``except Exception`` does not
+    catch it."""
 
 
 class Stoppable(Protocol):
-    """The interface that :func:`end` needs of a thread; ``unwinding`` once Stop has passed through the whole
-    kernel."""
+    """The interface of a thread that :func:`end` needs. ``unwinding`` is True once Stop has passed through the
+    whole kernel."""
 
     unwinding: bool
 
@@ -44,12 +45,12 @@ T = TypeVar("T", bound=Stoppable)
 
 
 def raise_stop(nth: int, outside: CodeType) -> None:
-    """Raise Stop: the first time here, and after that each time one line later in the functions on the stack. An
-    exception raised in a handler leaves its ``try``, so one of those lines is outside any ``try`` that catches it.
-    Lines of functions that are called later do not count, since these may not be part of the kernel.
+    """Raise Stop: the first time immediately, and after that each time one line later in the functions on the
+    stack. An exception raised in a handler leaves its ``try``, so one of those lines is outside any ``try`` that
+    catches it. Lines of functions that are called later do not count, because these may not be part of the kernel.
 
     Args:
-        nth: how often the thread was here, from 1.
+        nth: how often this was called for the thread, from 1.
         outside: the code that calls the kernel; its lines and those of its callers do not count.
     """
     if nth == 1:
@@ -75,11 +76,11 @@ def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
     """Raise Stop on each thread until it ends. False if one could not be stopped (it is running native code).
 
     Args:
-        threads: those that have started.
+        threads: the threads that have started.
         wake: resumes a waiting thread.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
-    with no_collection():  # its callbacks run on any thread that allocates
+    with no_collection():  # the collector's callbacks run on any thread that allocates
         for thread in threads:
             thread.join(_LEAVE_SECONDS)
             while thread.is_alive() and time.monotonic() < deadline:
