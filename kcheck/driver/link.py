@@ -12,6 +12,7 @@ patched right after it is imported, because programs import numba.cuda themselve
   makes this information link with NVRTC's code, and ``debuginfo.CUDADIBuilder`` omits variables from it.
 * ``lowering``, ``cudaimpl`` and ``cudadrv.nvvm``: the symbol of a shared array contains its variable, shape and
   dtype (:mod:`kcheck.driver.names`).
+* ``dispatcher._Kernel``: NVVM compiles a new kernel once (:mod:`kcheck.driver.assembly`).
 * ``dispatcher.CUDADispatcher``: ``call`` compares the arguments with an explicit signature
   (:mod:`kcheck.driver.signatures`), and ``compile`` runs without garbage collection.
 * ``lowering.Lower``, ``core.callconv.CUDACallConv`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are
@@ -32,6 +33,7 @@ from typing import Any
 
 from kcheck.cpu.interrupts import handled_signal
 from kcheck.driver.after_import import patch_after_import
+from kcheck.driver.assembly import patch_assembly, patch_kernels
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering, patch_nvvm
 from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
@@ -294,7 +296,7 @@ def patch_options(targetconfig: Any) -> None:
 
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
-    "numba.cuda.codegen": (patch_codegen, patch_libraries),
+    "numba.cuda.codegen": (patch_codegen, patch_libraries, patch_assembly),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.core.callconv": (patch_callconv,),
     "numba.cuda.core.targetconfig": (patch_options,),
@@ -302,7 +304,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
     "numba.cuda.cudadrv.nvvm": (patch_nvvm,),
-    "numba.cuda.dispatcher": (patch_dispatcher, patch_launch, patch_compilation),
+    "numba.cuda.dispatcher": (patch_dispatcher, patch_launch, patch_compilation, patch_kernels),
 }
 
 
