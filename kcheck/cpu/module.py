@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import kcheck.cpu
 import kcheck.ptx
@@ -22,6 +23,7 @@ from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.cpu.replicated import in_lockstep
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
+from kcheck.garbage import no_collection
 from kcheck.ptx.program import GlobalVariable
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
@@ -91,6 +93,10 @@ def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:
     )
 
 
+_PARSED: WeakValueDictionary[tuple[str, str], LoadedModule] = WeakValueDictionary()
+"""By file and text, a module that has its tree."""
+
+
 class LoadedModule:
     """One loaded module.
 
@@ -116,11 +122,18 @@ class LoadedModule:
 
     @functools.cached_property
     def tree(self) -> Tree:
-        """The syntax tree, parsed on first use: code from the cache does not need it."""
+        """The syntax tree, parsed on first use: code from the cache does not need it. Modules with the same text
+        share it."""
         from kcheck.ptx.syntax.grid_barrier import with_own_barrier
         from kcheck.ptx.syntax.parser import parse
 
-        return with_own_barrier(parse(self.text, self.file))
+        key = (self.file, self.text)
+        if (same := _PARSED.get(key)) is not None:
+            return same.tree
+        with no_collection():  # which would visit all that the compiler made
+            tree = with_own_barrier(parse(self.text, self.file))
+        _PARSED[key] = self
+        return tree
 
     def _declared(self, cache: ObjectCache) -> tuple[dict[str, Entry], tuple[GlobalVariable, ...]]:
         """Kernels and variables, from the cache or from the text."""

@@ -65,19 +65,24 @@ def begin(
     """Compile the kernel of a spec with ``launch:`` before its cases need it, starting with the last
     specialization; also for the targets of its ``artifact:``, or else for arrays of any stride.
 
+    Without an ``artifact:``, this process compiles the specialization of the first case, at once.
+
     None if that would not help, because there is a single processor or little is missing in the caches. The cpu
     device must be running in this process, and the kernel must be loaded.
     """
     spare = threads(os.environ) - 1
     if spare < 1:
         return None
-    absent = _missing(spec, of_any_stride(spec, cases) if any_stride else in_order(spec, cases))[::-1]
+    known = of_any_stride(spec, cases) if any_stride else in_order(spec, cases)
+    absent = _missing(spec, known)[::-1]
     targets = () if any_stride or spec.artifact is None else spec.artifact.targets
     if may_fork():
         if len(absent) < LEAST_FORKED:
             return None
         _warm()
         count = min(spare, len(absent) - 1, MOST)
+        if not targets and absent[-1] == known[0]:
+            absent.pop()
         return Precompile([_forked(spec, absent[first::count], sanitizers, targets) for first in range(count)])
     return Precompile([_child(spec, absent, sanitizers, targets)]) if len(absent) >= LEAST else None
 

@@ -127,3 +127,26 @@ def test_what_cannot_be_kept_is_not_compiled_ahead_again(tmp_path) -> None:
     words = [sys.executable, "-c", AHEAD.partition("def refuse")[0]]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVVM is not installed")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing is compiled ahead on a single processor")
+def test_code_for_the_first_case_of_a_watched_round_is_compiled_once(tmp_path) -> None:
+    """The process that runs the cases compiles it at once, so the other process leaves it alone."""
+    (tmp_path / "k.py").write_text(HEAD + KERNEL)
+    (tmp_path / "r.py").write_text(REFERENCE)
+    (tmp_path / "op.yaml").write_text(SPEC)
+    (tmp_path / "kcheck.yaml").write_text("")
+    ahead = AHEAD.partition("print(begin")[0].replace(
+        "begin(spec, cases, sanitizers)", "begin(spec, cases, sanitizers, any_stride=True)"
+    )
+    told = (
+        "from kcheck.device.precompile import _missing, of_any_stride\n"
+        "known = of_any_stride(spec, cases)\n"
+        "print(len(known), _missing(spec, known) == [known[0]])\n"
+    )
+    env = environment(KCHECK_CACHE_DIR=str(tmp_path / "cache"))
+    words = [sys.executable, "-c", ahead + told]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
