@@ -123,15 +123,17 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
             passes = llvm.create_new_module_pass_manager()
             passes.add_always_inliner_pass()
             passes.add_sroa_pass()
-            passes.add_simplify_cfg_pass()
-            if not stores:  # these take longer than they save in code that is made to be ready soon
+            if stores:  # other passes take longer than they save in code that is made to be ready soon
+                passes.add_sccp_pass()
+                passes.add_simplify_cfg_pass()
+            else:
+                passes.add_simplify_cfg_pass()
                 passes.add_instruction_combine_pass()
-            passes.add_sccp_pass()
-            if not stores:
+                passes.add_sccp_pass()
                 passes.add_jump_threading_pass()
                 passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-            passes.add_aggressive_dce_pass()
+                passes.add_simplify_cfg_pass()
+                passes.add_aggressive_dce_pass()
         passes.run(module, builder)
         _allocate_registers(not stores)
         try:
