@@ -2,8 +2,8 @@
 
 ::
 
-    watcher:  imports Numba once ── fork ── polls files ── a file changed ── fork ── polls files ...
-    round:                           └ finds specs and their files, runs     └ ...
+    watcher:  imports Numba once ── fork ── waits for edits ── a file changed ── fork ── waits for edits ...
+    round:                           └ finds specs and their files, runs         └ ...
 
 The watcher loads no specs and no user code, and never starts the device. Each round is a process forked from it,
 which starts with Numba imported and everything else new. So nothing of an earlier version of a file remains, and
@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import select
 import signal
 import sys
 import time
@@ -29,12 +28,14 @@ import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.leaving import leave
+from kcheck.cli.notices import Notices
 from kcheck.dataclass import dataclass
 from kcheck.model.paths import source_file
 
-POLL = 0.02  # seconds between two checks of the files
+POLL = 0.02  # seconds between two checks of the files, if the system does not report changes
+RARELY = 0.2  # the same if it does: changes that other machines make are not reported
 GRACE = 1.5  # seconds that a round gets to end by itself after Ctrl-C
-QUIET = 0.02  # seconds without a change after which an edit counts as complete
+QUIET = 0.01  # seconds without a change after which an edit counts as complete
 PATIENCE = 5.0  # seconds that a round gets to end after a signal
 
 Stamps = Mapping[str, str]
@@ -65,11 +66,22 @@ class _Watch:
         specs: the files that the verdicts of each spec depend on.
         stamps: the stamp of every file when the last round started.
         failing: the specs that failed when they were last run.
+        notices: of the folders with these files.
     """
 
     specs: dict[str, list[str]] = field(default_factory=dict)
     stamps: dict[str, str] = field(default_factory=dict)
     failing: dict[str, None] = field(default_factory=dict)
+    notices: Notices = field(default_factory=Notices)
+
+    @property
+    def often(self) -> float:
+        """Seconds between two looks at the files."""
+        return RARELY if self.notices.complete else POLL
+
+    def follow(self) -> None:
+        """Get notices of all files."""
+        self.notices.follow({os.path.dirname(file) for file in self.stamps} | {*self.stamps})
 
 
 def watch(
@@ -89,11 +101,11 @@ def watch(
     Returns:
         The exit code of Ctrl-C.
     """
+    seen = _Watch()
     try:
         warm()
         gc.collect()
         gc.freeze()  # shared with every round: a collection there would copy it page by page
-        seen = _Watch()
         changed: set[str] | None = None
         while True:
             again = _round(seen, paths, recursive, changed, run)
@@ -104,6 +116,8 @@ def watch(
     except KeyboardInterrupt:
         click.echo("kcheck: stopped watching", err=True)
         return Exit.INTERRUPTED
+    finally:
+        seen.notices.close()
 
 
 def _round(
@@ -116,6 +130,7 @@ def _round(
         started the round.
     """
     seen.stamps = dict(_stamps({*seen.stamps, *_places(paths, recursive)}))  # until the round reports its own
+    seen.follow()
     child, reads, writes = _fork()
     if child == 0:
         _child(writes, seen, paths, recursive, changed, run)
@@ -196,8 +211,7 @@ def _follow(child: int, reads: int, seen: _Watch, changed: set[str] | None) -> s
     """Read the messages of a round until it ends, and end it early if a file changes."""
     buffer = b""
     while True:
-        ready, _, _ = select.select([reads], [], [], POLL)
-        if ready:
+        if seen.notices.wait(seen.often, (reads,)):
             data = os.read(reads, 1 << 16)
             buffer += data
             *lines, buffer = buffer.split(b"\n")
@@ -216,6 +230,7 @@ def _take(seen: _Watch, message: dict[str, object]) -> None:
     match message:
         case {"specs": dict(specs), "stamps": dict(stamps)}:
             seen.specs, seen.stamps = specs, stamps
+            seen.follow()
             for gone in seen.failing.keys() - specs.keys():
                 del seen.failing[gone]
         case {"ran": list(ran), "failing": list(failing)}:
@@ -248,7 +263,10 @@ def _wait(seen: _Watch) -> set[str]:
     click.echo(f"kcheck: watching {count} spec{'' if count == 1 else 's'}; Ctrl-C stops", err=True)
     edited: Stamps = {}
     while True:
-        time.sleep(QUIET if edited else POLL)
+        if edited:
+            time.sleep(QUIET)
+        else:
+            seen.notices.wait(seen.often)
         before, edited = edited, _edited(seen)
         if edited and edited == before:  # an editor may write several files, or one in several steps
             return set(edited)
