@@ -71,7 +71,9 @@ def parse_python(path: Path, shown: str) -> PythonFile:
     try:
         status = os.stat(path)
     except OSError as error:
-        return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"the file cannot be read: {error.strerror}"))
+        return PythonFile(
+            _NOTHING, False, (), Fault(Span(shown, 0, 0), f"the file cannot be read: {error.strerror}")
+        )
     return _parse(str(path), shown, status.st_size, status.st_mtime_ns)
 
 
@@ -90,7 +92,9 @@ def _parse(path: str, shown: str, size: int, _changed: int) -> PythonFile:
     except (ValueError, RecursionError, MemoryError) as error:
         return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"this is not valid Python: {error}"))
     except OSError as error:
-        return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"the file cannot be read: {error.strerror}"))
+        return PythonFile(
+            _NOTHING, False, (), Fault(Span(shown, 0, 0), f"the file cannot be read: {error.strerror}")
+        )
     definitions: dict[str, PythonDefinition] = {}
     for definition in _definitions(tree.body):
         definitions[definition.name] = definition

@@ -141,7 +141,7 @@ def _text(path: Path, shown: str) -> str:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise _refuse(start, f"the file cannot be read: {error.strerror or error}") from None
+        raise _refuse(Span(shown, 0, 0), f"the file cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
         raise _refuse(start, "this is not a valid file name") from None
     if len(data) > MAX_BYTES:

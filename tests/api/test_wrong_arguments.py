@@ -29,8 +29,8 @@ RELU = "specs/relu.yaml"
         (lambda: kcheck.values("normal", (-2,)), "a size of the shape is -2"),
         (lambda: kcheck.exec([]), r"the command is \[\]; give a list of words"),
         (lambda: kcheck.exec("python train.py"), "the command is 'python train.py'; give a list of words"),
-        (lambda: kcheck.check("nope.yaml"), "nope.yaml:1:1: the file cannot be read: No such file"),
-        (lambda: kcheck.check("nope.py"), "nope.py:1:1: the file cannot be read: No such file"),
+        (lambda: kcheck.check("nope.yaml"), "nope.yaml: the file cannot be read: No such file"),
+        (lambda: kcheck.check("nope.py"), "nope.py: the file cannot be read: No such file"),
         (lambda: kcheck.check(3), "3 is not a spec"),  # type: ignore[arg-type]
         (lambda: equivalent(3), "the reference is 3; pass a function"),  # type: ignore[arg-type]
         (lambda: equivalent(abs)(3), "3 is not a function"),  # type: ignore[type-var]

@@ -185,5 +185,6 @@ def test_a_file_that_cannot_be_a_spec_is_not_read(
     make(path)
     with pytest.raises(SpecError) as caught:
         read(path, "spec.yaml")
-    place = "spec.yaml" if path.is_dir() else "spec.yaml:1:1"  # a folder has no lines
+    has_lines = path.exists() and not path.is_dir()
+    place = "spec.yaml:1:1" if has_lines else "spec.yaml"
     assert str(caught.value) == f"{place}: {message}"
