@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ def command(
     root = nearest_root(path) or Path(os.path.abspath(path)).parent
     drawn = apply(sketch(path, name), Words(dims, args, grid, block))
     place = f"{Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()}:{name}"
-    spec = _spec(spec_text(drawn, place, place), path, root)
+    spec = _spec(spec_text(drawn, place, place), path, root, {"--dims": dims, "--args": args})
     for line in _plan(drawn, kernel, bool(args), bool(grid)):
         click.echo(line)
     settings = settings_for([path])
@@ -128,8 +128,12 @@ def command(
     return code
 
 
-def _spec(text: str, path: Path, root: Path) -> OpSpec:
-    """The spec that is run. An error in its text is an error in the options, so it is reported without a line."""
+def _spec(text: str, path: Path, root: Path, typed: Mapping[str, str]) -> OpSpec:
+    """The spec that is run. An error in its text is an error in the options, so it is reported without a line.
+
+    Args:
+        typed: options and their values, empty if they were not used.
+    """
     from kcheck.specfile.build import spec_without_reference
 
     # Kernels often leave elements unwritten on purpose, and the signature does not say which inputs may change.
@@ -137,8 +141,22 @@ def _spec(text: str, path: Path, root: Path) -> OpSpec:
     try:
         return spec_without_reference(text + levels, path, root)
     except SpecError as error:
-        lines = [f"{fault.what}; {fault.fix}" if fault.fix else fault.what for fault in error.faults]
+        written = text.splitlines()
+        lines = [
+            f"{_option(written[: fault.span.line], typed)}{fault.what}{f'; {fault.fix}' if fault.fix else ''}"
+            for fault in error.faults
+        ]
         raise UserError("\n".join(dict.fromkeys(lines))) from None
+
+
+_OPTIONS = {"dims": "--dims", "inputs": "--args", "outputs": "--args", "params": "--args"}
+
+
+def _option(lines: Sequence[str], typed: Mapping[str, str]) -> str:
+    """``--dims: `` if the last of some lines of a spec is from this option; empty if it is from no option."""
+    keys = (line.partition(":")[0] for line in reversed(lines) if line[:1].isalpha())
+    option = _OPTIONS.get(next(keys, ""), "")
+    return f"{option}: " if typed.get(option) else ""
 
 
 def _run(

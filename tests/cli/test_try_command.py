@@ -116,6 +116,7 @@ def test_outputs_that_stay_unwritten_are_a_warning(capsys: pytest.CaptureFixture
         (["--args", "x[N]"], "--args has 1 argument, but scale takes 4: x, alpha, y, n"),
         (["--args", "x[N],alpha,y[N],N"], "--args: 'alpha' is neither an array, a scalar nor a dim of --dims"),
         (["--dims", "N"], "--dims: 'N' is not a dim; write M=1..64, M=128 or M=[1,2,5]"),
+        (["--dims", "n=abc"], "--dims: unknown dim 'abc' in dim 'n'"),
         (["--block", "0"], "--block: '0' is not a number of threads"),
         (["--grid", "Q"], "unknown name 'Q' in grid"),
         (["-o", "ops.py"], "-o ops.py: the file already exists"),
