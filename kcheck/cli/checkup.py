@@ -239,9 +239,10 @@ def project() -> Iterator[CheckupLine]:
         found = read_project(root)
         specs = list(project_specs(root))
     except KcheckError as error:
-        yield CheckupLine(
-            "settings", str(error).splitlines()[0], "error", "fix the line; `kcheck schema config` has every key"
-        )
+        *others, last = str(error).splitlines()
+        yield from (CheckupLine("settings", line, "error") for line in others)
+        fix = f"fix the line{'s' if others else ''}; `kcheck schema config` has every key"
+        yield CheckupLine("settings", last, "error", fix)
         return
     yield CheckupLine("settings", found.file or "none: every setting has its default")
     folders = ", ".join(found.settings().specs)

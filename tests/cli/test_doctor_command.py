@@ -125,6 +125,17 @@ def test_wrong_settings_are_shown_with_their_line(inside: Path, capsys: pytest.C
     assert found["cpu"][0] == "ok"
 
 
+def test_every_error_in_the_settings_is_shown(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each on its line, with one fix for all."""
+    (inside / "kcheck.yaml").write_text("case: 3\njobs: -1\n")
+    assert main(["doctor"]) == 2
+    out = " ".join(capsys.readouterr().out.split())
+    assert "kcheck.yaml:1:1: unknown key 'case'" in out
+    assert "kcheck.yaml:2:7: " in out
+    assert out.count("→ fix the lines; `kcheck schema config` has every key") == 1
+    assert "2 errors" in out
+
+
 def test_outside_a_project_it_says_how_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
