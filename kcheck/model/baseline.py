@@ -30,24 +30,31 @@ class Measure:
         better: whether a lower or a higher number is better.
         limit: the default limit; a spec or the project may set a different one.
         about: a description.
+        words: what reports call it, if not by its name.
     """
 
     better: Literal["less", "more"]
     limit: Limit
     about: str
+    words: str = ""
 
 
 MEASURES: Mapping[str, Measure] = {
-    "passed": Measure("more", Limit(more=0), "cases that pass"),
+    "passed": Measure("more", Limit(more=0), "cases that pass", "passed cases"),
     "error": Measure("less", Limit(times=1.5), "largest and 95th percentile of the errors, by output dtype"),
-    "ulp": Measure("less", Limit(), "largest error in units in the last place"),
+    "ulp": Measure("less", Limit(), "largest error in units in the last place", "max ulp"),
     "registers": Measure("less", Limit(more=4), "registers per thread"),
-    "spills": Measure("less", Limit(more=0), "bytes of spill stores and loads per thread"),
-    "stack": Measure("less", Limit(more=0), "bytes of local memory per thread"),
-    "shared": Measure("less", Limit(more=0), "bytes of static shared memory per block"),
-    "instructions": Measure("less", Limit(times=1.25), "instructions of PTX in the entry"),
-    "float64": Measure("less", Limit(more=0), "instructions that compute in float64"),
-    "fma": Measure("more", Limit(more=0), "fused multiply-adds, if separate products and sums replace them"),
+    "spills": Measure("less", Limit(more=0), "bytes of spill stores and loads per thread", "spilled bytes"),
+    "stack": Measure("less", Limit(more=0), "bytes of local memory per thread", "stack bytes"),
+    "shared": Measure("less", Limit(more=0), "bytes of static shared memory per block", "shared memory bytes"),
+    "instructions": Measure("less", Limit(times=1.25), "instructions of PTX in the entry", "PTX instructions"),
+    "float64": Measure("less", Limit(more=0), "instructions that compute in float64", "float64 instructions"),
+    "fma": Measure(
+        "more",
+        Limit(more=0),
+        "fused multiply-adds, if separate products and sums replace them",
+        "fused multiply-adds",
+    ),
     "divisions": Measure("less", Limit(more=0), "divisions and square roots with correct rounding"),
     "occupancy": Measure("more", Limit(more=0), "theoretical occupancy, percent"),
 }

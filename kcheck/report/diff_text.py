@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from kcheck.model.baseline import Change
+from kcheck.model.baseline import MEASURES, Change
 from kcheck.report import layout, plain
 from kcheck.report.detail import Paint, Role
 from kcheck.report.lint_text import short_types
@@ -54,7 +54,8 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
 
 def change_cells(change: Change) -> tuple[str, str, str]:
     """Three cells: the measure, both numbers, and the change with the allowed one."""
-    name = change.measure if not change.detail else f"{change.measure} {change.detail}"
+    words = MEASURES[change.measure].words or change.measure
+    name = f"{words} {change.detail}" if change.detail else words
     by = _by(change)
     allowed = f"({by}, {_allowed(change)})" if change.kind == "worse" else f"({by})"
     before, after = _numbers(change)

@@ -41,6 +41,16 @@ def test_what_is_worse_names_its_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [("ulp", "max ulp"), ("shared", "shared memory bytes"), ("float64", "float64 instructions"), ("fma", "fused")],
+)
+def test_numbers_have_the_names_of_other_reports(measure: str, words: str) -> None:
+    """The short names are those of `regression:` in a spec."""
+    change = Change("dot", measure, "", ("float32",), 3, 1, Limit(), "better")
+    assert f"better  {words}" in lines(120, [change])[1]
+
+
 def test_numbers_that_differ_look_different() -> None:
     """A change beyond a tight limit has the digits that show it."""
     tight = Change("dot", "error", "largest", ("float32",), 0.99912, 0.99944, Limit(times=1.0), "worse")
@@ -83,10 +93,10 @@ def test_the_same_change_in_several_specializations_is_told_once() -> None:
             "dot", "fma", "", ("dot", "sm_80", types), 45, after, Limit(more=0), "worse", "kernels/dot.py:7"
         )
 
-    told = lines(84, [change("float32[:] A", 40), change("float32[:] C", 41), change("float16[:] A", 40)])
+    told = lines(100, [change("float32[:] A", 40), change("float32[:] C", 41), change("float16[:] A", 40)])
     assert told == [
         "dot",
-        "  WORSE   fma  45 → 40  (-5, none allowed)",
+        "  WORSE   fused multiply-adds  45 → 40  (-5, none allowed)",
         "          kernels/dot.py:7  dot  sm_80  float32 A  float16 A",
-        "  WORSE   fma  45 → 41  (-4, none allowed)  kernels/dot.py:7  dot  sm_80  float32 C",
+        "  WORSE   fused multiply-adds  45 → 41  (-4, none allowed)  kernels/dot.py:7  dot  sm_80  float32 C",
     ]
