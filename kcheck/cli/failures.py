@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 10  # failures of one spec, without --all
 HEAD = ("", "id", "seed", "rule", "times", "last seen", "case")
-_COLUMNS = ((0, 1, 2, 3, 4, 5, 6), (0, 1, 3, 4, 5, 6), (0, 1, 3, 5, 6), (0, 1, 3, 6))
+_WITH_SEED = ((0, 1, 2, 3, 4, 5, 6), (0, 1, 2, 3, 5, 6), (0, 1, 2, 3, 6))
+_WITHOUT_SEED = ((0, 1, 3, 5, 6), (0, 1, 3, 6))
 """The columns of the table: the first choice with which each failure fits on one line, otherwise the last."""
+_ROOM = 24  # columns of a case beside the seed; with fewer, the seed is not shown
 _RIGHT = (0, 2, 4)
 
 
@@ -72,13 +74,18 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
 
 def say_failures(rows: Sequence[Sequence[str]]) -> None:
-    """Print the table of failures, with fewer columns on a narrow terminal. The id is always shown."""
+    """Print the table of failures, with fewer columns on a narrow terminal. The id is always shown. The seed is
+    shown if there is room for a case beside it, even if the case then takes several lines."""
     from kcheck.cli.stored import say_table, width
     from kcheck.report import layout
 
-    for columns in _COLUMNS:
-        fewer = [tuple(row[place] for place in columns) for row in rows]
-        if layout.table_width(fewer) <= width() - 1:
+    def chosen(columns: Sequence[int]) -> list[tuple[str, ...]]:
+        return [tuple(row[place] for place in columns) for row in rows]
+
+    has_room = layout.table_width(chosen(_WITH_SEED[-1][:-1])) + 2 + _ROOM < width()
+    for columns in _WITH_SEED if has_room else (*_WITH_SEED, *_WITHOUT_SEED):
+        fewer = chosen(columns)
+        if layout.table_width(fewer) < width():
             break
     right = [number for number, place in enumerate(columns) if place in _RIGHT]
     say_table(fewer, right=right, indent=1, wrapped=True)

@@ -23,7 +23,8 @@ def lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], c
     ("columns", "head"),
     [
         (100, "id seed rule times last seen case"),
-        (80, "id rule times last seen case"),
+        (90, "id seed rule last seen case"),
+        (80, "id seed rule case"),
         (70, "id rule last seen case"),
         (58, "id rule case"),
     ],
@@ -39,6 +40,19 @@ def test_a_narrow_terminal_gets_fewer_columns(
     for line, row in zip(found[1:], ROWS[1:], strict=True):
         assert line.split()[:2] == [row[0], row[1]]
         assert line.endswith(row[-1])
+
+
+def test_a_case_of_many_sizes_keeps_its_seed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At 80 columns the case takes two lines, and the seed that `--case-seed` needs is beside it."""
+    case = "B=2 H=3 S=129 D=64 K=257 L=31 T=float16 U=float32"
+    monkeypatch.setenv("COLUMNS", "80")
+    say_failures([HEAD, (*ROWS[1][:-1], case)])
+    _, *found = capsys.readouterr().out.splitlines()
+    assert max(map(len, found)) <= 80
+    assert found[0].split()[:4] == ["9", "nqww", "5223204056326394888", "racecheck"]
+    assert " ".join(" ".join(found).split()).endswith(case)
 
 
 def test_below_that_the_case_is_on_the_next_line(
