@@ -1,15 +1,16 @@
-"""The contract between lowered code (``kcheck.ptx``) and what runs it (``kcheck.cpu``).
+"""The contract between lowered code (``kcheck.ptx``) and the code that runs it (``kcheck.cpu``).
 
-Lowered code is one self-contained LLVM IR module. It calls no other kcheck symbol and defines::
+Lowered code is LLVM IR: the kernel's (``Program.ir``), linked with its scheduler's (``Program.scheduler``).
+Linked, it calls no other kcheck symbol and defines::
 
     i32 kcheck_run(ptr launch, ptr worker, i64 first, i64 last)
         Runs blocks first..last-1 (linear index, x fastest) one after another.
         Returns FINISHED; STOPPED when ``Launch.stop`` became nonzero; GRID_BARRIER when a block reached a
         grid barrier (the launch was not cooperative).
     i32 kcheck_block(ptr launch, ptr worker, i64 block, i32 resume)
-        Starts (resume 0) or continues after a grid barrier (resume 1) one block, whose shared memory and state
-        are the worker's: a cooperative launch has one Worker per block, all called until each has returned
-        GRID_BARRIER or FINISHED, then those at the barrier again with resume 1.
+        Starts one block (resume 0), or continues it after a grid barrier (resume 1). The block uses the worker's
+        shared memory and state: a cooperative launch has one Worker per block. The host calls each block until it
+        has returned GRID_BARRIER or FINISHED, then those at the barrier again with resume 1.
 
 Call both with the GIL released, from any OS thread; two threads need two Workers. The code accesses only the
 memory named in its two arguments and in the allocation table: a stray access is recorded and dropped, never
@@ -17,21 +18,20 @@ performed.
 
 Memory is host memory: generic, global, const, shared and local addresses are host addresses.
 
-* ``Launch.allocations``: what global and generic accesses may touch, sorted by base, not overlapping: arrays,
-  module-scope ``.global`` and ``.const`` variables, the device heap, the parameters. It may be large; a site
-  looks an allocation up by binary search and keeps it in ``Worker.sites``.
-* ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
-  ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
-* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; the contents can be uninitialized.
+* ``Launch.allocations``: the memory that global and generic accesses may touch, sorted by base, not overlapping:
+  arrays, module-scope ``.global`` and ``.const`` variables, the device heap, the parameters. The table may be
+  large; a site finds its allocation by binary search and caches it in ``Worker.sites``.
+* ``Worker.shared``: the block's shared window: ``Program.shared_bytes`` of static variables, then the dynamic
+  ones (``Launch.dynamic_shared`` bytes). Aligned to a page, like ``Worker.state``.
+* ``Worker.state``: ``Program.state_bytes(threads)`` bytes; the contents can be uninitialized.
 * ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
-* With ``Checks.init`` every byte of memory has an init byte, 0 where the byte is initialized and 0xFF where it is
-  not: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
-  more bytes, all zero; for local memory within the state. Other memory (the host's) counts as initialized.
+* With ``Checks.init``, every byte of memory has an init byte, 0 if the byte is initialized and 0xFF if it is not:
+  at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE more
+  bytes, all zero; for local memory within the state. Other memory (the host's) counts as initialized.
 
-What ``kcheck.cpu`` calls, in ``kcheck.ptx.compile`` (both raise PtxError)::
-
-    lower(module: ast.Module, entry: str, width: int, checks: Checks = Checks()) -> Program
-    module_variables(module: ast.Module) -> tuple[GlobalVariable, ...]    (the same tuple as Program.globals)
+``kcheck.cpu`` calls :func:`kcheck.ptx.compile.lower` and :func:`kcheck.ptx.compile.scheduler` for the code, and
+:func:`kcheck.ptx.lowering.module.module_variables` for ``Program.globals`` before anything is lowered. They raise
+PtxError.
 
 The stop flag is polled at loop back-edges, calls and barriers, and between blocks. The host sets it to
 STOP_REQUESTED for a timeout or an interrupt; the code sets it to STOP_FAULT after a fault that ends a kernel on a
@@ -47,14 +47,16 @@ from enum import IntEnum
 from kcheck.dataclass import dataclass
 
 STACK_BYTES = 16384
-"""What one thread can allocate in a function (a GPU's default for its whole stack is 1024)."""
+"""Bytes that one thread can ``alloca`` in a function (a GPU's default for its whole stack is 1024)."""
 
 AXES = "xyz"
-"""Of a block of threads. Vectors lie along one of them; the threads of the others follow in this order."""
+"""The axes of a block. The lanes of a vector are neighbors along one of them; the other axes follow in this
+order."""
 
 
 def row_of(block: tuple[int, int, int], axis: str = "x") -> int:
-    """The widest vectors, up to 32 lanes, whose threads are neighbors along an axis in such a block."""
+    """The lanes, at most 32, of the widest vectors whose threads are neighbors along ``axis`` in a block of this
+    size."""
     n = block[AXES.index(axis)]
     if n == block[0] * block[1] * block[2]:
         return 32
@@ -69,7 +71,7 @@ class Checks:
         race: accesses not ordered by a barrier, ``syncwarp`` or fence (racecheck).
         init: uses of uninitialized memory (initcheck).
         overflow: 32-bit arithmetic that wraps on its way to an address.
-        cover: nothing; the code notes which basic blocks and which ways out of branches were reached.
+        cover: not a check: the code records which basic blocks and which edges of branches were reached.
     """
 
     race: bool = False
@@ -112,7 +114,7 @@ class TextureFormat(IntEnum):
 
 
 class Addressing(IntEnum):
-    """What a coordinate outside a texture means: the numbers of CUaddress_mode."""
+    """How a coordinate outside a texture is handled, with the values of CUaddress_mode."""
 
     WRAP = 0
     CLAMP = 1
@@ -124,18 +126,18 @@ class Texture(ctypes.Structure):
     """A texture or a surface object, in the table at ``Launch.textures``."""
 
     _fields_ = [
-        ("handle", ctypes.c_uint64),  # what kernels have; its low 32 bits are the place in the table. 0: none
+        ("handle", ctypes.c_uint64),  # the value in kernels; its low 32 bits are the index in the table. 0: none
         ("base", ctypes.c_uint64),  # address of the first texel
         ("row_pitch", ctypes.c_uint64),  # bytes from a row to the next
         ("slice_pitch", ctypes.c_uint64),  # bytes from a slice or a layer to the next
-        ("extent", ctypes.c_uint32 * 3),  # texels along x, y, z; of a layered one z counts the layers
+        ("extent", ctypes.c_uint32 * 3),  # texels along x, y, z; z of a layered texture: the number of layers
         ("channels", ctypes.c_uint32),  # of a texel
         ("format", ctypes.c_uint32),  # a TextureFormat
         ("texel_bytes", ctypes.c_uint32),
         ("addressing", ctypes.c_uint32 * 3),  # an Addressing for each axis
-        ("linear", ctypes.c_uint32),  # filter between texels
+        ("linear", ctypes.c_uint32),  # interpolate between texels
         ("normalized", ctypes.c_uint32),  # coordinates from 0 to 1
-        ("to_float", ctypes.c_uint32),  # integers of 8 or 16 bits are read as floats from 0 or -1 to 1
+        ("to_float", ctypes.c_uint32),  # integers of 8 or 16 bits are read as floats in [0, 1] or [-1, 1]
         ("is_linear_memory", ctypes.c_uint32),  # one row that is indexed by integers
         ("is_surface", ctypes.c_uint32),
         ("border", ctypes.c_uint32 * 4),  # the bits of each channel, as read
@@ -143,11 +145,11 @@ class Texture(ctypes.Structure):
 
 
 class SiteCache(ctypes.Structure):
-    """The allocation that an instruction touched last, on one worker. All 0: none yet.
+    """The allocation that an instruction accessed last, on one worker. All 0: none yet.
 
-    ``limit`` is the number of addresses from ``base`` at which the instruction's access is allowed. ``elements``
-    and ``rows`` count only those at a multiple of its alignment, for an access by one lane and by all lanes of a
-    vector side by side; 0 if ``base`` is not such a multiple itself.
+    ``limit`` is the number of addresses from ``base`` on at which the instruction may access memory. ``elements``
+    and ``rows`` count only the aligned ones, for an access by one lane and for one by all lanes of a vector side
+    by side; they are 0 if ``base`` is not aligned itself.
     """
 
     _fields_ = [
@@ -166,10 +168,11 @@ class FaultRecord(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
-        # Of the access. Of a barrier: WAITING. Of a warp's mask: see FaultKind. UNDEFINED_*: loaded from.
-        # WRAPPED_*: the number that does not fit.
+        # The address of the access. Barriers: see WAITING. Masks of a warp: see FaultKind. UNDEFINED_*: the
+        # address that the value was loaded from. WRAPPED_*: the exact result, which did not fit.
         ("address", ctypes.c_uint64),
-        # Bytes of the access; threads that wait; lanes of the warp. UNDEFINED_*, WRAPPED_*: 1 + a site, or 0.
+        # Bytes of the access; waiting threads; lanes of the warp. UNDEFINED_*, WRAPPED_*: 1 + the site of origin,
+        # or 0.
         ("size", ctypes.c_uint32),
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
@@ -194,7 +197,7 @@ def waiting(address: int) -> dict[str, int]:
 
 
 class Launch(ctypes.Structure):
-    """What all workers of one launch share. Written by the host, except the three counters and ``stop``."""
+    """What all workers of one launch share. Only the host writes to it, except for the counters and ``stop``."""
 
     _fields_ = [
         ("params", ctypes.c_uint64),  # address of the parameters, packed as Program.params says
@@ -204,16 +207,16 @@ class Launch(ctypes.Structure):
         ("dynamic_shared", ctypes.c_uint32),  # bytes
         ("stop", ctypes.c_uint32),
         ("workers", ctypes.c_uint32),  # how many OS threads run this launch; 1: global atomics need no lock
-        ("allocations", ctypes.c_uint64),  # address of Allocation[allocation_count]
+        ("allocations", ctypes.c_uint64),  # address of AllocationRecord[allocation_count]
         ("allocation_count", ctypes.c_uint64),
         ("globals", ctypes.c_uint64),  # address of uint64[]: the address of each of Program.globals
-        ("faults", ctypes.c_uint64),  # address of Fault[fault_capacity]
+        ("faults", ctypes.c_uint64),  # address of FaultRecord[fault_capacity]
         ("fault_capacity", ctypes.c_uint64),
         ("fault_count", ctypes.c_uint64),  # number of faults, including those not kept
         ("print_buffer", ctypes.c_uint64),  # address of PrintRecords, see below
         ("print_capacity", ctypes.c_uint64),  # bytes
         ("print_used", ctypes.c_uint64),  # bytes requested; nothing is written beyond the capacity
-        ("heap", ctypes.c_uint64),  # the device heap, for malloc in a kernel; in the allocation table too
+        ("heap", ctypes.c_uint64),  # the device heap, for malloc in a kernel; also in the allocation table
         ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
         ("heap_used", ctypes.c_uint64),
         ("grid_id", ctypes.c_uint64),
@@ -248,7 +251,7 @@ class Block(ctypes.Structure):
         ("true_result", ctypes.c_uint32 * 16),  # the same, for the barrier completed last
         ("arrived_result", ctypes.c_uint32 * 16),
         ("arrive_count", ctypes.c_uint32 * 16),  # bar.arrive: threads
-        ("told", ctypes.c_uint64),  # recorded about the block's barriers, as bits: diagnose.BLAMED, WARNED
+        ("told", ctypes.c_uint64),  # which barrier errors were recorded: runtime.diagnosis.BLAMED, WARNED
     ]
 
 
@@ -305,9 +308,9 @@ class PrintRecord(ctypes.Structure):
 class FaultKind(IntEnum):
     """What went wrong.
 
-    For the kinds of a warp (WARP_* and SHUFFLE_GONE) the address holds the lanes that break the rule, and from bit
-    32 on the lanes that execute the instruction. RUNNING is not a fault: it is where a thread was when the host
-    stopped the launch.
+    For the kinds of a warp (WARP_* and SHUFFLE_GONE), ``FaultRecord.address`` has the lanes that break the rule,
+    and from bit 32 on the lanes that execute the instruction. RUNNING is not a fault: it says where a thread was
+    when the host stopped the launch.
     """
 
     OUT_OF_BOUNDS_LOAD = 1
@@ -344,7 +347,13 @@ class FaultKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """How to report a kind of fault: NVIDIA's tool, whether a GPU would end the kernel, and a sentence."""
+    """How to report a kind of fault.
+
+    Attributes:
+        rule: the rule that it breaks: NVIDIA's tool if one reports it (``memcheck``), otherwise kcheck's name.
+        stops: whether a GPU would end the kernel.
+        what: the message.
+    """
 
     rule: str
     stops: bool

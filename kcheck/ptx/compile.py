@@ -1,4 +1,4 @@
-"""A kernel of a PTX module to LLVM IR, with the requested sanitizers."""
+"""Lowers a kernel of a PTX module to LLVM IR, with the requested sanitizers."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def lower(
 ) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
-    A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
+    A kernel in which the lanes of a warp cooperate (shuffles, votes …) is lowered with the whole warp as one
     vector, whatever the requested width; ``Program.width`` is the actual one.
 
     Args:
         checks: the sanitizers to subscribe.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
             along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
-        axis: along which threads are put into vectors: ``x``, or what
-            :func:`kcheck.ptx.analysis.vector_axis.preferred_axis` says.
+        axis: the axis along which threads form vectors: ``x``, or the result of
+            :func:`kcheck.ptx.analysis.vector_axis.preferred_axis`.
         interiors: whether to add a version for interior blocks where that is worthwhile: it takes more time to
             compile, and less to run.
 
     Raises:
-        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
+        PtxError: no such kernel, an unsupported instruction or directive, or invalid operands.
         ValueError: a width that is not one of WIDTHS.
     """
     coverage = Coverage()
@@ -68,5 +68,5 @@ def sanitizers(checks: Checks) -> tuple[Sanitizer, ...]:
 
 
 def scheduler(variant: SchedulerVariant) -> str:
-    """The LLVM IR that a kernel's is linked with; see ``Program.scheduler``."""
+    """The LLVM IR of a scheduler, for the kernels whose ``Program.scheduler`` is this variant."""
     return scheduler_ir(variant)

@@ -1,4 +1,4 @@
-"""A lowered kernel, and what its host needs to know of it: parameters, variables, sites."""
+"""A lowered kernel, and what its host needs to know about it: parameters, variables, sites."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Site:
     Attributes:
         line: of the instruction in the PTX text, from 1.
         text: the instruction.
-        file, source_line: the innermost line of the user's Python, from ``.loc``; the innermost line of a library
+        file, source_line: the innermost line of the user's source, from ``.loc``; the innermost line of a library
             if there is no other, ``""`` and 0 if the PTX has no line.
         space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
         stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
             something was inlined.
-        tests: a plain load that only decides whether an atomic on the same word is tried; known with racecheck.
-        updates: a plain load of a word that the same thread then stores a value to that it computes from it; known
+        tests: a plain load that only decides whether an atomic on the same word is tried; set only with racecheck.
+        updates: a plain load of a word to which the same thread then stores a value computed from it; set only
             with racecheck.
         address: the address operand of a memory access, as text: two accesses with the same text on one line
             usually access the same element.
@@ -59,8 +59,8 @@ class GlobalVariable:
         space: ``global`` or ``const``.
         size, align: in bytes.
         initial: ``size`` bytes.
-        relocations: (offset, symbol, addend): the 8 bytes at the offset are the symbol's address plus the
-            addend, once it is placed.
+        relocations: (offset, symbol, addend): the 8 bytes at the offset must be set to the symbol's address plus
+            the addend when the address is known.
         external: declared ``.extern``: it must be defined by another module.
     """
 
@@ -87,8 +87,8 @@ class PointerUse:
     """Which parameters the addresses of accesses are computed from: sets of their offsets in ``Launch.params``.
 
     Attributes:
-        loads: of plain loads, by number.
-        stores: of whatever else accesses memory.
+        loads: a set for each plain load.
+        stores: a set for each other access: stores and atomics.
     """
 
     loads: tuple[tuple[int, ...], ...] = ()
@@ -97,7 +97,7 @@ class PointerUse:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerVariant:
-    """Which code schedules the blocks of a kernel: one module for all kernels with the same.
+    """Which code schedules the blocks of a kernel; all kernels of a variant are linked with the same module.
 
     Attributes:
         width: lanes per vector.
@@ -132,7 +132,7 @@ class Program:
             state of its vector.
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
             which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
-        pointers: with racecheck, what is known of them.
+        pointers: with racecheck, the parameters that addresses depend on.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 

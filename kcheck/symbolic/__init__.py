@@ -1,7 +1,7 @@
 """The expression language of op specs: integers, floats, sizes and, in invariants, arrays.
 
-A closed little language (SPEC "Expressions"): nothing in it reaches an attribute, calls a name of the user's or
-subscripts, and the size of a result is bounded before it is computed, so text from a stranger is safe to evaluate.
+A small closed language (docs/spec.md, "Expressions"): it has no attributes, no subscripts and no calls of anything
+but its own functions, and the size of results is bounded, so untrusted text is safe to evaluate.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The value of an invariant: the same language, with arrays. NumPy is imported when the first one is evaluated."""
+"""The value of an invariant: the same language, with arrays. NumPy is imported for the first evaluation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     Operand: TypeAlias = int | float | bool | Array
 
 MAX_ELEMENTS = 2**27
-"""No array that an invariant makes may have more elements: 1 GiB of float64."""
+"""The most elements of an array that an invariant computes: 1 GiB of float64."""
 
 
 def evaluate_arrays(node: Node, env: Mapping[str, Any]) -> Any:
     """The value of an expression of numbers and arrays.
 
     Arrays of any real dtype are computed in float64, complex ones in complex128. Comparisons, ``and``, ``or``
-    and ``not`` work by element and give bools; a chain ``a < b < c`` is the conjunction of its links. ``min``,
-    ``max``, ``sum``, ``mean``, ``all`` and ``any`` reduce one array over all axes, or over ``axis``, which is then
-    gone from the shape; ``min`` and ``max`` of several go by element. NaN propagates. Over nothing, ``max`` is
-    -inf, ``min`` inf and ``mean`` NaN. Where arrays are concerned a division by zero or a root of a
-    negative number gives what IEEE 754 says (infinity, NaN) and no error.
+    and ``not`` work elementwise and give bools; a chain ``a < b < c`` is the conjunction of its links. ``min``,
+    ``max``, ``sum``, ``mean``, ``all`` and ``any`` reduce one array over all axes, or over ``axis``, which is
+    removed from the shape; ``min`` and ``max`` of several arguments work elementwise. NaN propagates. For an empty
+    array, ``max`` is -inf, ``min`` is inf and ``mean`` is NaN. With arrays, a division by zero or a root of a
+    negative number is not an error: the result is that of IEEE 754 (infinity, NaN).
 
     Args:
         env: by name, Python numbers or NumPy arrays.
@@ -37,8 +37,7 @@ def evaluate_arrays(node: Node, env: Mapping[str, Any]) -> Any:
 
     Raises:
         ExpressionError: an unknown name, shapes that do not broadcast, an axis that does not exist, a result of
-        more
-            than MAX_ELEMENTS elements; for numbers as in ``evaluate``.
+            more than MAX_ELEMENTS elements; for numbers as in ``evaluate``.
     """
     import numpy as np
 
@@ -206,7 +205,7 @@ class _Evaluator:
 
 
 def _float(value: Any) -> Any:
-    """Bools (results of comparisons) and wide integers as float64, so that arithmetic on them is arithmetic."""
+    """Bools (results of comparisons) and Python integers as float64, so that all arithmetic is that of float64."""
     if isinstance(value, int):
         return float(value)
     return value.astype(float) if getattr(value, "dtype", None) is not None and value.dtype.kind == "b" else value

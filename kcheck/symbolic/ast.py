@@ -1,4 +1,4 @@
-"""The syntax tree of an expression, and the one error that reading or evaluating it raises.
+"""The syntax tree of an expression, and the error that parsing or evaluating it raises.
 
 Every node carries ``column``, counted from 1 in the expression's text, at which a message points.
 """
@@ -13,12 +13,12 @@ from kcheck.errors import UserError
 
 
 class ExpressionError(UserError):
-    """An expression that cannot be read or has no value.
+    """An expression that cannot be parsed or has no value.
 
     Args:
         what: what is wrong, without the place.
         column: where in the expression's text, counted from 1.
-        fix: what to write instead, where that is known.
+        fix: what to write instead, if known.
     """
 
     def __init__(self, what: str, column: int, fix: str = "") -> None:
@@ -55,7 +55,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """``x + y`` and its kin; ``column`` is that of the operator."""
+    """``x + y`` and other arithmetic; ``column`` is that of the operator."""
 
     operator: str
     left: Node

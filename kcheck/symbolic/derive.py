@@ -1,4 +1,4 @@
-"""Sizes that follow from others, in order of dependence."""
+"""Sizes that are derived from others, in order of dependence."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class CycleError(ExpressionError):
 
 
 def dependency_order(expressions: Mapping[str, str]) -> tuple[str, ...]:
-    """The names such that each stands after all those that its expression mentions.
+    """The names, ordered so that each comes after all names that its expression uses.
 
     Independent names keep the order in which they were given. Names that ``expressions`` does not define are
-    taken as known.
+    assumed to be known.
 
     Raises:
-        CycleError: where there is no such order.
-        ExpressionError: where an expression cannot be read.
+        CycleError: there is no such order.
+        ExpressionError: an expression cannot be parsed.
     """
     needs = {name: sorted(names(parse(text)) & expressions.keys()) for name, text in expressions.items()}
     order: list[str] = []
@@ -75,7 +75,7 @@ def derived_order(dims: Mapping[str, Dim]) -> tuple[tuple[str, Expression], ...]
 
 
 def derive(dims: Mapping[str, Dim], drawn: Mapping[str, int]) -> dict[str, int]:
-    """Every dim's size, in the order of ``dims``: those that were drawn, and those that follow from them.
+    """Every dim's size, in the order of ``dims``: the drawn ones, and the ones derived from them.
 
     Args:
         drawn: the size of every dim that is not derived.

@@ -41,7 +41,7 @@ def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
 
     Raises:
         ExpressionError: an unknown name; a division by zero; a function outside its domain; a float that
-            overflows; an integer of more than MAX_BITS bits, refused before it is computed.
+            overflows; an integer of more than MAX_BITS bits, checked in advance for powers.
     """
     match node:
         case Number(value=value):
@@ -73,8 +73,8 @@ def evaluate_size(node: Node, env: Mapping[str, Value]) -> int:
     """The value of an expression that counts something: elements, blocks, threads, bytes.
 
     Raises:
-        ExpressionError: as ``evaluate``, and for a value that is negative or not whole. A whole float counts,
-            since ``log2(N)`` is one.
+        ExpressionError: as ``evaluate``, and for a value that is negative or not whole. A float with a whole value
+            is accepted, because ``log2(N)`` is one.
     """
     value = evaluate(node, env)
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
@@ -99,7 +99,7 @@ def negate(symbol: str, value: Value) -> Value:
 
 
 def arithmetic(symbol: str, left: Value, right: Value, column: int) -> Value:
-    """One arithmetic operation on numbers, bounded before it is done."""
+    """One arithmetic operation on numbers. The size of a power is checked before it is computed."""
     if symbol == "**" and isinstance(left, int) and isinstance(right, int) and right > 0:
         # |left| >= 2**(bits - 1), so the power has at least (bits - 1) * right bits.
         if (left.bit_length() - 1) * right > MAX_BITS:
@@ -122,7 +122,7 @@ def arithmetic(symbol: str, left: Value, right: Value, column: int) -> Value:
 
 
 def call(function: str, arguments: list[Value], column: int) -> Value:
-    """One function on numbers."""
+    """Call a function with numbers."""
     row = FUNCTIONS[function]
     if row.number is None:
         raise ExpressionError(f"{function} is only available in invariants, for arrays", column)

@@ -30,7 +30,7 @@ def names(node: Node) -> frozenset[str]:
 
 
 def check_scalar(node: Node) -> None:
-    """Refuse what only invariants may use.
+    """Reject what only invariants may use.
 
     Raises:
         ExpressionError: a function of arrays, ``axis``, or ``min``/``max`` of one argument.

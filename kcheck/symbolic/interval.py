@@ -1,8 +1,8 @@
 """The values that an expression can take when its names are in intervals.
 
 Interval arithmetic (R. E. Moore): the result contains every value that the expression can take, and perhaps more.
-Integers are kept exact; floating-point ends are moved outwards, so that rounding never loses a value. Where an
-expression may have no value (a division by zero), the result is everything.
+Integers are kept exact; floating-point ends are moved outwards, so that rounding never loses a value. If an
+expression may have no value (a division by zero), the result is EVERYTHING.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LIMIT = 2**MAX_BITS
 
 
 def interval(node: Node, box: Mapping[str, Interval]) -> Interval:
-    """An interval that contains every value of ``node`` over a box. A name missing in the box may be anything.
+    """An interval that contains every value of ``node`` over a box. A name that is not in the box may be anything.
 
     Truth is 1 and 0: (0, 0) means that a comparison is false everywhere in the box.
     """
@@ -71,7 +71,7 @@ def _hull(*several: Interval) -> Interval:
 
 
 def _logical(symbol: str, left: Interval, right: Interval) -> Interval:
-    """``and`` and ``or`` give one of their operands, as in Python."""
+    """``and`` and ``or`` return one of their operands, as in Python."""
     if symbol == "and":
         return left if surely_false(left) else right if _surely_true(left) else _hull(_FALSE, right)
     return right if surely_false(left) else left if _surely_true(left) else _hull(left, right)

@@ -10,7 +10,8 @@ from kcheck.symbolic.ast import ExpressionError
 
 MAX_CHARACTERS = 2000
 MAX_BITS = 256
-"""No integer in an expression may be wider: room for any product of sizes, and nothing that takes time."""
+"""The most bits of an integer in an expression: enough for any product of sizes, and still fast to compute
+with."""
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -24,7 +25,7 @@ _INTEGER = re.compile(r"0(?:_?0)*|[1-9](?:_?[0-9])*")
 _DIGITS = r"[0-9](?:_?[0-9])*"
 _FLOAT = re.compile(rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS}|{_DIGITS}(?=[eE]))(?:[eE][+-]?{_DIGITS})?")
 
-# What people write by habit of another language, or paste from a paper.
+# Operators of other languages, and symbols that are pasted from papers.
 _MENDS = {
     "&&": "write 'and'",
     "||": "write 'or'",
@@ -63,8 +64,8 @@ def tokenize(text: str) -> list[ExpressionToken]:
     """Split an expression into tokens.
 
     Raises:
-        ExpressionError: for text that is too long, a character that is not of the language, or a number that is
-            not well formed or too large.
+        ExpressionError: text that is too long, a character that the language does not have, or a number that is
+            malformed or too large.
     """
     if len(text) > MAX_CHARACTERS:
         what = f"the expression is {len(text)} characters long"
@@ -95,7 +96,7 @@ def _unexpected(text: str, at: int) -> ExpressionError:
 
 def _number(text: str, column: int) -> int | float:
     if _INTEGER.fullmatch(text):
-        # 2**256 has 78 digits: a longer text is refused before it is converted.
+        # 2**256 has 78 digits: a longer text is rejected before it is converted.
         if len(text.replace("_", "")) > 78 or int(text).bit_length() > MAX_BITS:
             raise ExpressionError(
                 f"the integer {shorten(text)} is too large", column, f"the limit is {MAX_BITS} bits"
@@ -114,5 +115,5 @@ def _number(text: str, column: int) -> int | float:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """The text, or its beginning and an ellipsis: so that a message stays one line."""
+    """The text, or its beginning and an ellipsis, so that a message fits on one line."""
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,7 +1,8 @@
-"""Contradictions between linear constraints, found by adding them up: Fourier-Motzkin elimination, cut short.
+"""Contradictions between linear constraints, found by adding them: Fourier-Motzkin elimination, limited to few
+sums.
 
-``M > N`` and ``N > M`` add up to ``0 > 1``: no bisection of sizes is needed to see it, and on large ranges none
-would come to an end.
+``M > N`` and ``N > M``, which are ``M >= N + 1`` and ``N >= M + 1`` for whole sizes, add up to ``0 >= 2``.
+Bisecting the sizes would not find this in reasonable time if their ranges are large.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ _MOST_FORMS = 150
 _ROUNDS = 2
 
 Form = Mapping[str, int]
-"""A sum that is not negative: coefficients by name, the constant under the empty name."""
+"""A linear form that must not be negative: coefficients by name, the constant under the empty name."""
 
 
 def contradictory(constraints: Iterable[Node], box: Mapping[str, Interval]) -> bool:
-    """Whether the linear constraints, or sums of a few, fail for all whole sizes in a box.
+    """Whether a linear constraint, or a sum of a few, fails for all whole sizes in a box.
 
-    True is a proof that nothing in the box meets them all; False says nothing.
+    True is a proof that no sizes in the box satisfy them all; False proves nothing.
     """
     forms = {frozenset(form.items()) for constraint in constraints for form in _forms(constraint)}
     for _ in range(_ROUNDS):
@@ -37,7 +38,7 @@ def contradictory(constraints: Iterable[Node], box: Mapping[str, Interval]) -> b
 
 
 def _greatest(form: Form, box: Mapping[str, Interval]) -> float:
-    """The greatest value of a form; infinite where it has a name that the box lacks."""
+    """The greatest value of a form in the box; infinite if it has a name that is not in the box."""
     total: float = 0
     for name, coefficient in form.items():
         if name and name not in box:
@@ -48,7 +49,7 @@ def _greatest(form: Form, box: Mapping[str, Interval]) -> float:
 
 
 def _forms(node: Node) -> Iterator[Form]:
-    """What a condition says, as far as it is linear."""
+    """The forms that a condition requires not to be negative; parts that are not linear are skipped."""
     if isinstance(node, Logical) and node.operator == "and":
         yield from _forms(node.left)
         yield from _forms(node.right)
@@ -57,7 +58,7 @@ def _forms(node: Node) -> Iterator[Form]:
             a, b = _linear(left), _linear(right)
             if a is None or b is None:
                 continue
-            # Sizes are whole, so a < b says a <= b - 1.
+            # Sizes are whole, so a < b means a <= b - 1.
             strict = {"": -1} if symbol in ("<", ">") else {}
             if symbol in ("<", "<=", "=="):
                 yield _add(_add(b, _times(a, -1)), strict)

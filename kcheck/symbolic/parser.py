@@ -14,7 +14,7 @@
     atom       := NUMBER | NAME | NAME "(" arguments ")" | "(" expression ")"
     arguments  := expression ("," expression)* ["," "axis" "=" expression]
 
-The same precedences as Python's (Language Reference 6.17), so that what a user knows holds.
+The precedences are those of Python (Language Reference 6.17), which users know.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _KEYWORDS = frozenset({"if", "else", "in", "is", "lambda", "for", "True", "False
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Node:
-    """Read an expression.
+    """Parse an expression.
 
-    Functions that only invariants may use are read too; ``check_scalar`` refuses them elsewhere.
+    Functions that only invariants may use are accepted here; ``check_scalar`` rejects them elsewhere.
 
     Raises:
         ExpressionError: with the column of the first thing that is wrong, and the fix if there is one.
@@ -74,7 +74,7 @@ class _Parser:
         return token
 
     def expression(self, least: int) -> Node:
-        """What binds at least as tightly as ``least``."""
+        """Parse an expression whose operators bind at least as tightly as ``least``."""
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             what = f"the expression is nested more than {MAX_NESTING} levels deep"

@@ -54,7 +54,7 @@ class _BudgetSpent(Exception):
 
 
 class Solver:
-    """The dims and constraints of one spec, to query.
+    """Answers questions about the dims and constraints of one spec.
 
     To draw dims one after another so that every constraint holds: for each drawn dim in turn, ask
     ``bounds(assigned, name)`` for the remaining interval, draw in it, and keep the value if
@@ -66,7 +66,7 @@ class Solver:
 
     Args:
         dims: every dim, derived ones too, in the order of the spec.
-        constraints: over these dims.
+        constraints: expressions of these dims.
 
     Raises:
         CycleError: derived dims that depend on each other in a circle.
@@ -95,7 +95,7 @@ class Solver:
             return False
 
     def with_derived(self, drawn: Mapping[str, int]) -> dict[str, int] | None:
-        """All sizes that follow from the drawn ones, in the order of the spec; None if one has no value."""
+        """The drawn and the derived sizes, in the order of the spec; None if a derived one has no value."""
         sizes = dict(drawn)
         try:
             for name, node in self._derived:
@@ -105,7 +105,7 @@ class Solver:
         return {name: sizes[name] for name in self._names}
 
     def _complete(self, drawn: Mapping[str, int]) -> dict[str, int] | None:
-        """All sizes that follow from the drawn ones, if they satisfy every constraint."""
+        """The drawn and the derived sizes, if they satisfy every constraint."""
         sizes = self.with_derived(drawn)
         return sizes if sizes is not None and self.satisfied(sizes) else None
 
@@ -125,7 +125,7 @@ class Solver:
         return (left[0], left[-1]) if len(left) else None
 
     def admits(self, assigned: Mapping[str, int]) -> bool:
-        """False when it is proved that no sizes of the other dims complete these; cheap, and not always sure."""
+        """False if it is proved that no sizes of the other dims complete these; cheap, so True proves nothing."""
         return not self._refuted(self._box(assigned))
 
     def _box(self, assigned: Mapping[str, int]) -> Box:
@@ -155,7 +155,7 @@ class Solver:
         """The domain of one dim without the parts refuted at either end.
 
         A slab doubles after it was refuted and halves after it was not, so that the number of slabs grows with
-        the logarithm of the domain, wherever its true end lies.
+        the logarithm of the domain, wherever its true end is.
         """
         domain = box[name]
         for from_front in (True, False):

@@ -88,7 +88,7 @@ _TABLE = (
     (r"\btakes? the place\b|\btook the place\b|\btaken the place\b", "replaces"),
     (r"\bfits? exactly one\b", "matches exactly one"),
     (
-        r"\b(specialis|serialis|synchronis|initialis|normalis|quantis|optimis|recognis|organis|summaris|minimis|maximis|"
+        r"\b(specialis|serialis|synchronis|initialis|normalis|quantis|optimis(?!tic)|recognis|organis|summaris|minimis|maximis|"
         r"vectoris|generalis|randomis|parallelis|equalis|finalis|realis|visualis|analys(?!is\b|es\b|t))\w*",
         "-ize, -yze",
     ),

@@ -1,1 +1,1 @@
-"""What is known of a function before it is lowered: control flow, liveness, uniformity, affine values."""
+"""Analyses of a function before it is lowered: control flow, liveness, uniformity, affine values."""

@@ -1,14 +1,13 @@
-"""Which registers go up by a constant from lane to lane: thread indices, and what is computed from them linearly.
+"""Which registers increase by a constant from lane to lane: thread indices, and linear functions of them.
 
-Such a register is one scalar, its value in the vector's first lane. An address among them needs no look at each
-lane: an array indexed by the thread is read as a whole.
+Such a register is one scalar: its value in the vector's first lane. If an address is such a register, no lane has
+to be looked at separately: the elements of an array that is indexed by the thread are accessed as one row.
 
-This holds where the threads of every vector are neighbors along one axis (:mod:`.vector_axis`), the first one a
-multiple of the vector's width: in blocks of one dimension, and in those whose rows are a multiple of the width. A
-launch knows that
-(:func:`kcheck.ptx.abi.row_of`), so code is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64:
-sums and multiples are linear; widening is not, and needs a number that is known not to wrap
-(:mod:`kcheck.ptx.analysis.ranges`).
+This requires that the threads of every vector are neighbors along one axis (:mod:`.vector_axis`), and that the
+index of the first one is a multiple of the vector's width. That holds in blocks of one dimension, and in those
+whose rows are a multiple of the width. Whether it does is known at launch (:func:`kcheck.ptx.abi.row_of`), so
+there is code for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64: sums and multiples are linear;
+widening is linear only if the number is known not to wrap (:mod:`kcheck.ptx.analysis.ranges`).
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from kcheck.ptx.syntax.opcodes import PURE
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 THREADS = 1024
-"""A thread's index is below (PTX ISA, "Special Registers: %tid"; a block has no more threads)."""
+"""Thread indices are below this, the most threads that a block can have (PTX ISA, "Special Registers: %tid")."""
 
 _SMALL = 1 << 20
-"""Strides and factors below cannot wrap around 32 bits with the bounds of an index."""
+"""The product of an index and a stride or factor below this does not wrap around in 32 bits."""
 
 _SAME_FOR_ALL = ("tid.", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
 
@@ -49,11 +48,11 @@ _SAME = AffineShape(0)
 
 @dataclass(frozen=True, slots=True)
 class AffineRegisters:
-    """What is known of the registers of a function.
+    """What is known about the registers of a function.
 
     Attributes:
-        strides: the step from lane to lane of each register that has one and is not uniform already. 0: one value
-            for all lanes after all.
+        strides: the stride between lanes of each register that has one and that uniformity analysis did not find.
+            0: the value is the same in all lanes nevertheless.
         bounds: the least and the greatest value (:mod:`kcheck.ptx.analysis.ranges`).
     """
 
@@ -75,7 +74,7 @@ def analyze(
     Args:
         constants: registers that are a literal.
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
-        axis: along which the threads of a vector are neighbors.
+        axis: the axis along which the threads of a vector are neighbors.
     """
     found_here = _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width, axis)
     return AffineRegisters(found_here.run(), found_here.bounds)
@@ -118,7 +117,7 @@ class _AffineAnalysis:
         self.candidates = {name for name, _ in self.definitions}
 
     def run(self) -> Mapping[str, int]:
-        """From below: a register is taken to have a stride until a definition says otherwise."""
+        """Optimistic: a register is assumed to have a stride until a definition contradicts this."""
         again = True
         while again:
             again = False
@@ -139,7 +138,7 @@ class _AffineAnalysis:
                 if self.shapes.get(name) != both:
                     self.shapes[name] = both
                     again = True
-        # What depends on itself alone was never reached.
+        # Registers that depend only on themselves never got a shape.
         return {name: shape.stride for name, shape in self.shapes.items() if name in self.candidates}
 
     def _of(self, operand: Operand) -> AffineShape | None:
@@ -159,7 +158,7 @@ class _AffineAnalysis:
         return self.constants.get(operand.name) if isinstance(operand, Register) else None
 
     def _shape(self, i: Instruction) -> AffineShape | None:
-        """What the result of an instruction looks like; None: no stride."""
+        """The shape of an instruction's result; None: it has no stride."""
         shapes = [self._of(operand) for operand in i.operands[1:]]
         sources = [shape for shape in shapes if shape is not None]
         if len(sources) != len(shapes):
@@ -231,7 +230,7 @@ class _AffineAnalysis:
         return AffineShape(1, True) if lanes == self.width - 1 else None
 
     def joined(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
-        """``or`` of a number whose low bits are 0 and a constant that has no others: a sum."""
+        """``or`` of a number whose low bits are 0 and a constant with only such bits: a sum."""
         for this, other in ((1, 2), (2, 1)):
             source, by = i.operands[this], self._constant(i.operands[other])
             zeros = self.low_zeros.get(source.name, 0) if isinstance(source, Register) else 0
@@ -240,7 +239,7 @@ class _AffineAnalysis:
         return None
 
     def compared(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
-        """The same for all lanes where the bounds decide: ``i < -8`` for an index."""
+        """Uniform if the bounds decide the comparison: ``i < -8`` for an index."""
         kind = TYPES[i.modifiers[-1]]
         if len(i.operands) != 3 or len(i.modifiers) != 2 or kind.kind not in ("signed", "unsigned"):
             return None
@@ -249,7 +248,7 @@ class _AffineAnalysis:
             return None
         least, most = ranges.bounds_of_type(kind.bits)
         if min(x[0], y[0]) < (least if kind.kind == "signed" else 0) or max(x[1], y[1]) > most:
-            return None  # the comparison reads another number
+            return None  # the comparison interprets the bits as a different number
         is_decided = {
             "lt": x[1] < y[0] or y[1] <= x[0],
             "le": x[1] <= y[0] or y[1] < x[0],
@@ -263,12 +262,12 @@ class _AffineAnalysis:
         return (operand.value, operand.value) if isinstance(operand, Integer) else None
 
     def _is_shifted_out(self, i: Instruction, by: int) -> bool:
-        """Whether nothing but the sign is left, and it is the same in all lanes."""
+        """Whether every bit that can be set is shifted out, so that the result is 0 in all lanes."""
         kind, bounds = TYPES[i.modifiers[0]], self._bounds_of(i.operands[1])
         return bounds is not None and bounds[0] >= 0 and by >= 0 and bounds[1] >> min(by, kind.bits) == 0
 
     def _is_exact_product(self, i: Instruction, this: int, shape: AffineShape, by: int) -> bool:
-        """Whether a source of ``mul.wide`` times a constant is as far apart in all lanes."""
+        """Whether a source of ``mul.wide`` times a constant has the same stride in all lanes."""
         if shape.index and 0 <= by < _SMALL:
             return True
         kind = TYPES[i.modifiers[1]]
@@ -276,7 +275,7 @@ class _AffineAnalysis:
         return small and self._is_exact(i.operands[1 + this], kind, shape)
 
     def _is_exact(self, operand: Operand, kind: PtxType, shape: AffineShape) -> bool:
-        """Whether the lanes are apart by their stride as numbers of a type too, so that widening keeps it."""
+        """Whether the stride also holds between the values as numbers of a type, so that widening keeps it."""
         bounds = self._bounds_of(operand)
         if bounds is None or abs(shape.stride) >= _SMALL:
             return False
@@ -309,11 +308,11 @@ _ASKS = {
     **dict.fromkeys(("le", "gt", "ls", "hi"), "le"),
     **dict.fromkeys(("eq", "ne"), "eq"),
 }
-"""Which question a comparison asks, or denies."""
+"""The condition that a comparison tests, directly or negated."""
 
 
 def _linear(operation: Operation, register: Register) -> bool:
-    """Whether a write may leave a stride in a register: by one pure instruction, of integers that fill it."""
+    """Whether a write may give a register a stride: a pure instruction, on integers of the register's size."""
     if isinstance(operation, Call) or operation.opcode not in PURE or len(writes(operation)) != 1:
         return False
     if not isinstance(operation.operands[0], Register) or "cc" in operation.modifiers:

@@ -87,7 +87,7 @@ def is_barrier(operation: Operation) -> bool:
 
 
 def is_collective(operation: Operation) -> bool:
-    """Whether the lanes of a warp work together there."""
+    """Whether the lanes of a warp cooperate there."""
     if isinstance(operation, Call):
         return False
     if operation.opcode in BARRIERS:
@@ -224,10 +224,10 @@ def _order(
 def _components(
     blocks: Sequence[BasicBlock], members: frozenset[int], cut: frozenset[int]
 ) -> list[frozenset[int]]:
-    """Strongly connected components, topological (Tarjan 1972, without recursion); loops come first if possible.
+    """Strongly connected components in topological order (Tarjan 1972, without recursion).
 
-    The successor of a block that is visited first comes last in the order, so a block after a guarded branch
-    precedes the target when nothing else decides.
+    The successor of a block that is visited first comes last in the order, so the block after a guarded branch
+    precedes the target if both orders are topological.
     """
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -346,6 +346,6 @@ def postdominators(cfg: Cfg) -> dict[int, int]:
 
 
 def _may_leave(block: BasicBlock) -> bool:
-    """Whether threads leave the function here although others go on: a guarded return."""
+    """Whether threads may leave the function here, even if others continue (a guarded return)."""
     end = block.terminator
     return isinstance(end, Instruction) and end.opcode in RETURNS

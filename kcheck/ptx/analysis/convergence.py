@@ -1,7 +1,7 @@
 """Whether lanes of a warp can reach a warp-level operation (``shfl.sync``, ``bar.warp.sync``) at different times.
 
 A vector that holds the whole warp executes such an instruction at once, with the lanes that are active. That is
-right if all lanes named in the mask have arrived or never will. Lanes can arrive late for two reasons: a loop in
+correct if all lanes named in the mask have arrived or never will. Lanes can arrive late for two reasons: a loop in
 which they wait for another thread, and a branch whose two sides each have such an instruction, which PTX allows to
 pair up. Only kernels with one of the two pay for waiting lanes.
 """
@@ -24,7 +24,7 @@ def waits_for_lanes(operation: Operation) -> bool:
 def may_come_apart(functions: Iterable[Function], file: str) -> bool:
     """Whether the lanes named in a mask may arrive at different times in these functions.
 
-    Two instructions in different branches are not noticed if one of them is in a called function.
+    Two instructions in different branches are not detected if one of them is in a called function.
     """
     graphs = [control.build(function, file) for function in functions]
     places = [_places(graph) for graph in graphs]
@@ -38,7 +38,7 @@ def _places(graph: Cfg) -> list[int]:
 
 
 def _in_branches(graph: Cfg, blocks: list[int]) -> bool:
-    """Whether neither block leads to the other, not counting later iterations of loops."""
+    """Whether, for two of the blocks, neither leads to the other, not counting later iterations of loops."""
     position = {n: k for k, n in enumerate(graph.order)}
     after: dict[int, set[int]] = {}
     for n in reversed(graph.order):
@@ -50,10 +50,13 @@ def _in_branches(graph: Cfg, blocks: list[int]) -> bool:
 
 
 def meeting(operations: Iterable[Operation | None]) -> list[int]:
-    """For each stop the number of the first stop that it can pair up with: the same instruction, any registers.
+    """For each suspension point, the first one that it can pair up with: the same instruction, any registers.
 
     Args:
-        operations: at the stops; None for a loop that may spin.
+        operations: at the suspension points; None for a loop that may spin.
+
+    Returns:
+        The numbers of suspension points.
     """
     first: dict[object, int] = {}
     numbers = []

@@ -2,7 +2,7 @@
 
 Compilers write ``i | 1`` for ``i + 1`` where i is even. Such an ``or`` keeps a stride.
 
-What divides a value holds in every lane, active or not; a lane that has not written a register holds 0.
+The result holds for every lane, active or not; in a lane that has not written it, a register is 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Atomics on 8 or 16 bits, which LLVM does on the 32-bit word around them: it loads the word at ``address & -4``
-and replaces some of its bits with a compare-and-swap, until no other thread has changed the word meanwhile. The
-other bits stay what they are, and may be in no allocation.
+"""Atomics on 8 or 16 bits, which LLVM performs on the 32-bit word around them: it loads the word at
+``address & -4`` and replaces some of its bits with a compare-and-swap, and repeats this if another thread has
+changed the word. The other bits do not change, and may be outside all allocations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MASK = (1 << 64) - 1
 
 
 def find(body: Iterable[Statement]) -> Mapping[str, Register]:
-    """By the register that holds the address of a word: the register that holds the address within the word.
+    """By register with the address of a word: the register with the address of the bits within the word.
 
     Both are written once, and no lane waits between the first write and the last use.
     """

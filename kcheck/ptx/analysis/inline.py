@@ -1,8 +1,8 @@
-"""Calls of functions in which a warp may have to wait are put in place.
+"""Inlines calls of functions in which a warp may have to wait.
 
-A warp that waits is left by returning from the kernel's function (:mod:`kcheck.ptx.lowering.warp`), which a called
-function could not do. So functions with a barrier, or with a loop that may spin on another lane, become part of
-the kernel. Their registers, labels and local variables are renamed; formal parameters become the arguments of the
+To suspend a warp, its code returns from the kernel's function (:mod:`kcheck.ptx.lowering.warp`), which a called
+function cannot do. So functions with a barrier, or with a loop that may spin on another lane, become part of the
+kernel. Their registers, labels and local variables are renamed; formal parameters become the arguments of the
 call; shared variables keep one name, since all copies share them.
 """
 
@@ -39,10 +39,10 @@ _MAX_STATEMENTS = 200_000
 
 
 def expand(module: Module, kernel: Function, waits: Callable[[Operation], bool]) -> Function:
-    """The kernel with every function in place in which a warp may have to wait.
+    """The kernel, with every function inlined in which a warp may have to wait.
 
     Args:
-        waits: whether it may have to at an operation.
+        waits: whether a warp may have to wait at an operation.
 
     Raises:
         PtxError: such a function is recursive, or the kernel becomes too large.
@@ -63,7 +63,7 @@ def expand(module: Module, kernel: Function, waits: Callable[[Operation], bool])
 
 
 def _waiting(module: Module, waits: Callable[[Operation], bool]) -> frozenset[str]:
-    """Functions in which a warp may have to wait, in themselves or in what they call."""
+    """Functions in which a warp may have to wait, directly or in the functions that they call."""
     found = set()
     for function in module.functions.values():
         if function.body is None or function.is_entry:
@@ -98,7 +98,14 @@ class _Expansion:
     def expand(
         self, function: Function, names: Mapping[str, str], suffix: str, path: tuple[str, ...]
     ) -> list[Statement]:
-        """The statements of a function under a renaming of its symbols; ``suffix`` goes to all other names."""
+        """The statements of a function, with symbols renamed by ``names``; registers get the suffix.
+
+        Args:
+            path: the names of the functions from the kernel to this one.
+
+        Raises:
+            PtxError: a function calls itself, or there are too many statements.
+        """
         found: list[Statement] = []
         for statement in function.body or ():
             self.statements += 1
@@ -137,7 +144,7 @@ class _Expansion:
         names: dict[str, str] = {}
         for variable, operand in zip(formal, actual, strict=True):
             if not isinstance(operand, Symbol):
-                raise PtxError(f"{self.module.file}:{call.line}: call: arguments are .param variables here")
+                raise PtxError(f"{self.module.file}:{call.line}: call: arguments must be .param variables")
             names[variable.name] = operand.name
         for variable in callee.variables.values():
             new = f"{name}::{variable.name}" if variable.space == "shared" else variable.name + suffix

@@ -1,4 +1,4 @@
-"""What the tree of a kernel says of it before it is lowered."""
+"""Facts about a kernel, found in its syntax tree before it is lowered."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 def called_functions(module: Module, kernel: Function) -> list[Function]:
     """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes.
 
-    The calls of a kernel of the module are followed once. One whose functions were inlined is another kernel.
+    The result for a kernel of the module is kept. A kernel into which functions were inlined is a different one.
     """
     if module.functions.get(kernel.name) is not kernel:
         return _reached(module, kernel)

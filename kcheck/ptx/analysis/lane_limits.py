@@ -1,8 +1,8 @@
-"""Comparisons that hold up to some lane, or from some lane on: of a thread's index and one number for all lanes.
+"""Comparisons of a thread's index with a uniform number, which hold up to some lane or from some lane on.
 
-``i < n`` holds in the first n - i lanes, if i is that of the first lane and 1 more in each lane after it. So a
-subtraction gives the lanes as bits, without a comparison in each lane. An order needs an index that does not wrap
-around between the lanes of a vector (:mod:`kcheck.ptx.analysis.ranges`); equality does not.
+If an index is i in the first lane and increases by 1 from lane to lane, ``i < n`` holds in the first n - i lanes.
+So a subtraction gives the lanes as bits, without a comparison in each lane. For an order, the index must not wrap
+around between the lanes of a vector (:mod:`kcheck.ptx.analysis.ranges`); for equality, it may.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class LaneLimit:
 def find(
     cfg: Cfg, strides: Mapping[str, int], uniform: Set[str], bounds: Mapping[str, ranges.Bounds], width: int
 ) -> Mapping[int, LaneLimit]:
-    """The comparisons of this kind, by ``id``, whose result is not the same for all lanes anyway.
+    """The comparisons of this kind, by ``id``, except those whose result is known to be the same in all lanes.
 
     Args:
-        strides: the step from lane to lane of registers that have one.
+        strides: the stride between lanes of registers that have one.
         uniform: registers that are the same in all lanes.
         bounds: of registers, as signed numbers.
     """
@@ -78,7 +78,7 @@ def _limit(i: Instruction, strides: Mapping[str, int], uniform: Set[str]) -> Lan
 
 
 def _step(operand: Operand, bits: int, strides: Mapping[str, int], uniform: Set[str]) -> int | None:
-    """The step of a source from lane to lane; None: it has none, or is of another size."""
+    """The stride of a source between lanes; None: it has none, or the source has a different size."""
     if isinstance(operand, Register):
         if TYPES[operand.type].bits != bits or TYPES[operand.type].kind in ("float", "pred", "packed"):
             return None

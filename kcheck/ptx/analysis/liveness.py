@@ -81,12 +81,12 @@ def writes(operation: Operation) -> tuple[Register, ...]:
 
 
 def reads(operation: Operation) -> tuple[Register, ...]:
-    """Registers that it reads, its guard among them."""
+    """Registers that it reads, including its guard."""
     return (operation.effects or _find_effects(operation))[1]
 
 
 def _find_effects(operation: Operation) -> list[tuple[Register, ...]]:
-    """What an operation writes and reads, kept in the operation: a dozen analyses ask for each."""
+    """What an operation writes and reads, kept in the operation because a dozen analyses need it."""
     operation.effects.extend((tuple(_written(operation)), tuple(_read(operation))))
     return operation.effects
 
@@ -144,17 +144,17 @@ def unread(cfg: Cfg) -> frozenset[str]:
 
 
 def constants(cfg: Cfg) -> Mapping[str, int]:
-    """Registers that one instruction alone writes, ``mov`` of a literal without a guard; the values as written."""
+    """The literals of registers that only one instruction writes, an unguarded ``mov`` of a literal."""
     return {name: source.value for name, source in _moved_once(cfg).items() if isinstance(source, Integer)}
 
 
 def symbols(cfg: Cfg) -> Mapping[str, Symbol]:
-    """Registers that one instruction alone writes, ``mov`` of a symbol without a guard; the symbols."""
+    """The symbols of registers that only one instruction writes, an unguarded ``mov`` of a symbol."""
     return {name: source for name, source in _moved_once(cfg).items() if isinstance(source, Symbol)}
 
 
 def _moved_once(cfg: Cfg) -> Mapping[str, Operand]:
-    """Registers that one instruction alone writes, a ``mov`` without a guard; its source."""
+    """The sources of registers that only one instruction writes, an unguarded ``mov``."""
     found: dict[str, Operand] = {}
     written: set[str] = set()
     for n in cfg.order:
@@ -172,8 +172,8 @@ def _moved_once(cfg: Cfg) -> Mapping[str, Operand]:
 def analyze(cfg: Cfg) -> Liveness:
     """Backward liveness over the reachable blocks.
 
-    What is written under a guard is read as well: where the guard is false the old value stays. The results of
-    a barrier (``bar.red``) are written after it, on the edge to the next block.
+    A register written under a guard counts as read, too, because the old value remains where the guard is false.
+    The results of a barrier (``bar.red``) are written after it, on the edge to the next block.
     """
     number: dict[str, int] = {}
     types: dict[str, str] = {}

@@ -1,18 +1,18 @@
-"""Where it is visible which NaN a register holds, found before a function is lowered.
+"""Where the bits of a NaN in a register are visible, and which instructions must make NaNs canonical.
 
-Which NaN LLVM's arithmetic produces depends on the order of operands and on constant folding: hence on the number
+Which NaN LLVM's arithmetic produces depends on the order of operands and on constant folding, hence on the number
 of lanes and on the optimization level. Source of the required result: PTX ISA, "Floating Point Instructions".
 
-An f32 is "an unspecified NaN": here *the* NaN of the type (:meth:`kcheck.ptx.ir.builder.Builder.canonical`)
-wherever its bits are visible. The result of most arithmetic goes into more arithmetic, where they are not: it is
-made canonical once, where a value is stored, and not earlier in the loop. Instructions that only move bits keep
-them. A register that may also hold a loaded value is stored unchanged: arithmetic that ends there is made
-canonical where it writes the register. ``neg`` and ``abs`` count as arithmetic, since their NaN is unspecified
-too: the sign of a NaN never depends on what came first.
+In f32, the result is "an unspecified NaN": here the canonical one
+(:meth:`kcheck.ptx.ir.builder.Builder.canonical`) wherever its bits are visible. Most results are only used by more
+arithmetic, where they are not visible: such a value is made canonical once, where it is stored, and not earlier in
+the loop. Instructions that only move bits keep them. A register that may also hold a loaded value is stored
+unchanged: arithmetic that writes such a register makes its result canonical. ``neg`` and ``abs`` count as
+arithmetic, because their NaN is unspecified, too: so the sign of a NaN never depends on the order of instructions.
 
-An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type if there
-is no such operand. So the instruction itself tests every operand that may be one. ``neg`` and ``abs`` change its
-sign bit.
+In f64, payloads are kept: the result is the first operand that is a NaN, made quiet, or the canonical NaN if there
+is no such operand. So the instruction itself tests every operand that may be a NaN. ``neg`` and ``abs`` change the
+sign bit of a NaN.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Nans:
 
 
 def analyze(cfg: Cfg) -> Nans | None:
-    """Over the reachable blocks, whatever the order of execution; None if there is nothing to do."""
+    """Analyze the reachable blocks, whatever the order of execution; None if there is nothing to do."""
     return _NanAnalysis(cfg).run()
 
 
@@ -112,7 +112,7 @@ class _NanAnalysis:
         return Nans(frozenset(made), frozenset(shown), frozenset(written), kept)
 
     def _forward(self, names: set[str]) -> None:
-        """Add the registers that those are copied to."""
+        """Add the registers to which those in ``names`` are copied."""
         again = True
         while again:
             before = len(names)

@@ -1,8 +1,8 @@
-"""Where the address of an access comes from: the parameters and variables it may point into, and what was loaded
-on the way to its index.
+"""Where the address of an access comes from: the parameters and variables that it may point into, and the loads on
+which its index depends.
 
-A pointer stays a pointer through copies, additions and selections; what is shifted or multiplied is an index. This
-is worked out after a launch went wrong, so nothing is paid for it before.
+A pointer stays a pointer through copies, additions and selections; a value that is shifted or multiplied is an
+index. The analysis runs only after a launch has failed, so it costs nothing before.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _COPIES = frozenset({"mov", "cvta", "add", "sub", "selp"})
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What an address is made of.
+    """What an address is computed from.
 
     Attributes:
-        function: that the access is in.
+        function: the name of the function with the access.
         roots: names of the parameters and variables that the address may point into.
-        loads: where values were loaded from memory that the index was computed with, in no order.
+        loads: the source lines that load values on which the index depends, in no order.
     """
 
     function: str
@@ -43,7 +43,7 @@ class Provenance:
 
 
 def provenance(module: Module, line: int) -> Provenance | None:
-    """What the address of the access at a line of the PTX is made of; None if there is no access."""
+    """The provenance of the address of the access at a line of the PTX; None if there is no access."""
     for function in module.functions.values():
         for statement in function.body or ():
             if statement.line == line and isinstance(statement, Instruction):
@@ -97,7 +97,7 @@ class _Slice:
 
 
 def _pointers(writer: Instruction | Call) -> list[Operand]:
-    """The operands from which a result may have got a pointer; empty if it is not a pointer."""
+    """The operands from which a result may have its pointer; empty if it is not a pointer."""
     if not isinstance(writer, Instruction):
         return []
     if writer.opcode == "ld" and "param" in writer.modifiers:

@@ -1,12 +1,13 @@
-"""Bounds of integer registers: what a thread's place in the grid shows.
+"""Bounds of integer registers, derived from the bounds of a thread's indices in the grid.
 
-Numba lets an index be negative: ``a[i]`` with a signed ``i`` is lowered to ``i + (i >> 63 & n)``. In an index made
-of ``%ctaid``, ``%ntid`` and ``%tid`` nothing can be negative. So the sign is the same for all lanes, and the
+Numba lets an index be negative: ``a[i]`` with a signed ``i`` is lowered to ``i + (i >> 63 & n)``. An index
+computed from ``%ctaid``, ``%ntid`` and ``%tid`` cannot be negative. So the sign is the same for all lanes, and the
 address of each lane follows from that of the first.
 
-Bounds are those of the register read as a signed number. They hold in every lane, active or not. A lane that has
-not written a register holds 0, so 0 is always within. A register whose writes do not settle has the bounds of its
-type. Source of the limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+Bounds are those of the register read as a signed number. They hold in every lane, active or not. In a lane that
+has not written a register, it is 0, so 0 is always within the bounds. A register whose bounds do not converge has
+those of its type. Source of the limits: CUDA C++ Programming Guide, "Technical Specifications per Compute
+Capability".
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SPECIALS: Mapping[str, Bounds] = {
     "laneid": (0, 31),
 }
 _ROUNDS = 4
-"""Times that all definitions are visited; what still changes then gets the bounds of its type."""
+"""How often all definitions are visited; registers that still change then get the bounds of their types."""
 
 
 def bounds_of_type(bits: int) -> Bounds:
@@ -51,7 +52,7 @@ _WHOLE = bounds_of_type(64)
 
 
 def analyze(cfg: Cfg) -> Mapping[str, Bounds]:
-    """The bounds of each integer register of 32 or 64 bits that has closer ones than its type."""
+    """The bounds of each integer register of 32 or 64 bits that has tighter ones than its type."""
     definitions: list[_Definition] = []
     unknown: set[str] = set()
     for n in cfg.order:
@@ -63,7 +64,8 @@ def analyze(cfg: Cfg) -> Mapping[str, Bounds]:
                 else:
                     unknown.add(register.name)
     found = _forward(definitions, unknown)
-    # What is unknown makes what was computed from it unknown: the rounds before may have used its earlier bounds.
+    # Bounds may have been computed from earlier bounds of a register that is now unknown: if they no longer hold,
+    # their register is unknown, too.
     pending = definitions
     while pending:
         more = {d.name for d in pending if d.name not in unknown and not d.stays_within(found, unknown)}
@@ -95,12 +97,12 @@ def _forward(definitions: Sequence[_Definition], unknown: set[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """One way in which a register gets its value.
+    """One instruction that writes a register.
 
     Attributes:
         name: of the register; ``whole``: the bounds of its type.
         sources: the bounds of each source, or the name of the register that it is.
-        registers: those among the sources.
+        registers: the names of the registers among the sources.
     """
 
     name: str
@@ -111,7 +113,7 @@ class _Definition:
     registers: frozenset[str]
 
     def result(self, found: Mapping[str, Bounds], unknown: Set[str]) -> Bounds | None:
-        """The bounds of what it writes; None: those of a source are unknown so far."""
+        """The bounds of the written value; None: those of a source are not known yet."""
         sources = []
         for source in self.sources:
             if isinstance(source, str):
@@ -126,7 +128,7 @@ class _Definition:
         return result
 
     def stays_within(self, found: Mapping[str, Bounds], unknown: Set[str]) -> bool:
-        """Whether what it writes is within the bounds of its register."""
+        """Whether the written value is within the bounds of its register."""
         result, bounds = self.result(found, unknown), found.get(self.name)
         return result is not None and bounds is not None and bounds[0] <= result[0] and result[1] <= bounds[1]
 
@@ -164,7 +166,7 @@ def _source(operand: Operand) -> Bounds | str:
 
 
 def _fits(kind: str, *bounds: Bounds) -> bool:
-    """Whether numbers within bounds are the same when read as this type."""
+    """Whether numbers within the bounds have the same value if they are read as this type."""
     if kind not in TYPES or TYPES[kind].kind not in ("signed", "unsigned", "bits"):
         return False
     bits = TYPES[kind].bits
@@ -234,7 +236,7 @@ def _shifted_right(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds 
 
 
 def _masked(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
-    """``and``: not above a source that is not negative."""
+    """``and``: at most the smallest source that is not negative."""
     highest = [high for low, high in sources if low >= 0]
     if not highest or len(modifiers) != 1 or not _fits(modifiers[0], (0, min(highest))):
         return None
@@ -242,7 +244,7 @@ def _masked(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
 
 
 def _joined(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
-    """``or``: not below a source, and without bits that are in none."""
+    """``or``: at least the larger source, and without bits that neither has."""
     (a, b), (c, d) = sources
     result = max(a, c), (1 << max(b.bit_length(), d.bit_length())) - 1
     return _exact(modifiers[0], sources, result) if min(a, c) >= 0 and len(modifiers) == 1 else None

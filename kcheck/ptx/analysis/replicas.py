@@ -1,10 +1,10 @@
-"""Which threads need what they load, in code whose compiler replicates values between threads, as Triton's does.
+"""Which threads need the values that they load, in code whose compiler replicates values between threads (Triton).
 
 A tensor with fewer elements than a program has threads is loaded by all threads, several for each element. One of
-them stores the result; in the others the store is predicated off, by a predicate that only the thread's index
-decides. What such a thread loaded is dead, unless something else needs it: a shuffle, a barrier's reduction, a
-branch, an address, a store to shared memory. A dead value may be loaded before or after another warp changes the
-element in place. That is not a race: no result depends on it.
+them stores the result; in the others the store is predicated off, by a predicate that depends only on the thread's
+index. The value that such a thread loaded is dead, unless something else needs it: a shuffle, a barrier's
+reduction, a branch, an address, a store to shared memory. A dead value may be loaded before or after another warp
+changes the element in place. That is not a race: no result depends on it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TYPES = ("b32", "u32", "s32")
 
 @dataclass(frozen=True, slots=True)
 class _Bits:
-    """What is known of a 32-bit word: masks of the bits known to be 1, and known to be 0."""
+    """What is known about a 32-bit word: masks of the bits known to be 1, and known to be 0."""
 
     ones: int = 0
     zeros: int = 0
@@ -56,10 +56,10 @@ class _Bits:
         return self.ones | self.zeros == _WORD
 
     def combine(self, opcode: str, other: _Bits) -> _Bits | None:
-        """The result of an instruction; None if nothing is known of it."""
+        """The result of an instruction; None if nothing is known about it."""
         if opcode == "and":
             return _Bits(self.ones & other.ones, self.zeros | other.zeros)
-        if opcode == "or":  # LLVM tests several words for 0 at once so
+        if opcode == "or":  # LLVM compares several words with 0 at once
             return _Bits(self.ones | other.ones, self.zeros & other.zeros)
         if opcode == "xor":
             same = self.ones & other.ones | self.zeros & other.zeros
@@ -83,7 +83,7 @@ def _number(value: int) -> _Bits:
 
 
 def needed_loads(kernel: Function) -> dict[int, int]:
-    """By load (``id``), the threads that need its value: only loads that not every thread needs.
+    """By load (``id``), the threads that need its value; without the loads that every thread needs.
 
     Args:
         kernel: its blocks are one-dimensional.
@@ -93,11 +93,11 @@ def needed_loads(kernel: Function) -> dict[int, int]:
 
 
 class _Predicates:
-    """What the index of a thread says of predicates.
+    """What a thread's index implies for predicates.
 
     Attributes:
-        true, false: by register, the threads in which it may be true, and those in which it may be false; all
-            where nothing is known.
+        true, false: by register, the threads in which it may be true, and those in which it may be false; absent
+            if nothing is known.
     """
 
     def __init__(self, operations: list[Operation], threads: int) -> None:
@@ -158,7 +158,7 @@ class _Predicates:
         self.false[name] = sum(1 << n for n, (_, may_not_be) in enumerate(found) if may_not_be)
 
     def _operands(self, i: Instruction) -> list[list[_Bits]]:
-        """What is known of the sources in each thread; empty if none depends on the index of the thread."""
+        """What is known about the sources in each thread; empty if none depends on the thread's index."""
         sources = i.operands[1:]
         names = [o.name if isinstance(o, (Register, Special)) else "" for o in sources]
         if not any(name in self._words for name in names):
@@ -173,7 +173,7 @@ def _constant(operand: Operand) -> _Bits:
 
 
 class _Need:
-    """By register, the threads that need its value, wherever in the code."""
+    """By register, the threads that need its value anywhere in the code."""
 
     def __init__(self, operations: list[Operation], threads: int) -> None:
         self.operations = operations
@@ -209,7 +209,7 @@ class _Need:
         active = self.predicates.active(operation)
         if not isinstance(operation, Instruction):
             return ALL
-        if operation.opcode in ACCESSES:  # every thread that loads needs a right address, whoever reads the result
+        if operation.opcode in ACCESSES:  # a valid address is needed even if the result is not
             return active
         if operation.opcode in _WARP:
             return _whole_warps(self._results(operation))

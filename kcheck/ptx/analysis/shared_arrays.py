@@ -1,12 +1,11 @@
-"""Which shared array an access means, where the code shows it: its index must stay inside that array.
+"""Which shared array an access refers to, if the code shows it: such an access must stay inside that array.
 
-The arrays of a block lie side by side in one window. An index past the end of one array is an address inside the
-next, which a check of the window admits. So an address that was computed from one array, and no other pointer, is
-checked against that array. An address that may come from elsewhere is not: from another array, memory, or a
-parameter.
+The arrays of a block are adjacent in one window. An index past the end of one array is an address inside the next,
+which a check of the window does not detect. So an address that was computed from one array, and no other pointer,
+is checked against that array. An address that may come from another array, memory or a parameter is not.
 
-Source: PTX ISA, "State Spaces: .shared" and "Initializers": variables have no order and no distance that code may
-rely on.
+Source: PTX ISA, "State Spaces: .shared" and "Initializers": code must not rely on the order and the distance of
+variables.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES, OFFSETS
 from kcheck.ptx.syntax.types import TYPES
 
 _NONE, _SEVERAL = "", "*"
-"""What a register may hold besides the address of one array, which is its symbol: no such address; any address."""
+"""What a register may hold if not the address of one array (then: its symbol): no such address; any address."""
 
 
 def arrays_of_accesses(
     functions: Iterable[Function], arrays: Collection[str]
 ) -> Iterator[tuple[Instruction, str]]:
-    """Each access that means one array, and the array; accesses that may mean others are left out.
+    """Each access that refers to one array, and the array; accesses that may refer to others are omitted.
 
     Args:
         functions: a kernel and what it calls.
@@ -46,7 +45,7 @@ def arrays_of_accesses(
 
 
 def access_bytes(access: Instruction) -> int:
-    """How many bytes an access is long, and so its alignment."""
+    """The size of an access in bytes, which is also its alignment."""
     count = next((int(m[1:]) for m in access.modifiers if m in ("v2", "v4", "v8")), 1)
     return count * TYPES[access.modifiers[-1]].bytes
 
@@ -82,7 +81,7 @@ class _Pointers:
         return found
 
     def _result(self, writer: Instruction | Call, found: Mapping[str, str]) -> str | None:
-        """What a result is; None: its sources are not known yet."""
+        """What a result points into; None: its sources are not known yet."""
         if not isinstance(writer, Instruction):
             return _NONE
         sources = [self._operand(o, found) for o in writer.operands[1:]]
@@ -106,12 +105,12 @@ class _Pointers:
 
 
 def _join(old: str | None, new: str) -> str:
-    """What a register is that may hold either."""
+    """What a register points into that may hold either."""
     return new if old in (None, new) else _SEVERAL
 
 
 def _sum(sources: Iterable[str | None]) -> str | None:
-    """What a sum is: an address, if one of its parts is."""
+    """What a sum points into: it is an address if one of its terms is."""
     parts = list(sources)
     if None in parts:
         return None

@@ -1,8 +1,8 @@
-"""Branches by which threads skip a barrier and go on, as opposed to those by which they return before it.
+"""Branches by which threads skip a barrier and continue, as opposed to branches by which they return before it.
 
-A thread may exit before a barrier: the others do not wait for it (:mod:`kcheck.ptx.runtime.exited`). A thread that
-skips the barrier and continues with the code behind it is an error, although it exits in the end. The control flow
-tells which of the two a branch is: one that a barrier depends on is an early return if nothing with an effect
+A thread may exit before a barrier: the others do not wait for it (:mod:`kcheck.ptx.runtime.exited`). If a thread
+skips the barrier and continues with the code after it, this is an error, even if it exits later. The control flow
+shows which of the two a branch is: one that a barrier depends on is an early return if nothing with an effect
 follows where its two sides meet again.
 """
 
@@ -28,7 +28,7 @@ class Skips:
 
     Attributes:
         away: by edge, the barriers (as numbers of blocks) that lanes skip there.
-        toward: by edge, the barriers that lanes may reach after all.
+        toward: by edge, the barriers that lanes may still reach.
     """
 
     away: Mapping[Edge, tuple[int, ...]]
@@ -45,7 +45,7 @@ def analyze(cfg: Cfg, barriers: Iterable[int], parts: Callable[[int], bool]) -> 
 
     Args:
         barriers: numbers of the blocks that end in one.
-        parts: whether the threads of a block may take different ways at the end of a basic block.
+        parts: whether the threads of a block may diverge at the end of a basic block.
     """
     barriers = tuple(barriers)
     away: dict[Edge, list[int]] = {}
@@ -74,11 +74,11 @@ def analyze(cfg: Cfg, barriers: Iterable[int], parts: Callable[[int], bool]) -> 
 
 
 def parting(cfg: Cfg, uniform: Collection[str]) -> Callable[[int], bool]:
-    """Tells whether the threads of a block may take different ways at the end of a basic block.
+    """Returns a function that says whether the threads of a block may diverge at the end of a basic block.
 
     Args:
-        uniform: the registers that are the same for all lanes of a warp. Those made from a vote may differ between
-            warps.
+        uniform: the registers that are the same for all lanes of a warp. Those computed from a vote may differ
+            between warps.
     """
     operations = [o for n in cfg.order for o in cfg.blocks[n].operations]
     differs = {
@@ -131,7 +131,7 @@ def _leads(barrier: int, decided_by: Mapping[int, list[Edge]]) -> set[Edge]:
 
 
 def _inert(cfg: Cfg) -> set[int]:
-    """The blocks from which nothing is reached that has an effect."""
+    """The blocks from which no operation with an effect is reachable."""
     inert = set(cfg.order)
     left = [n for n in cfg.order if any(_has_effect(o) for o in cfg.blocks[n].operations)]
     while left:

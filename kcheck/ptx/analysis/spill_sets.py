@@ -69,10 +69,10 @@ def unchanged(
 ) -> Mapping[int, frozenset[str]]:
     """Registers whose slots in the state are up to date at the end of each block that ends in a barrier.
 
-    On every path since a stop that saved or restored the register, no instruction wrote it.
+    On every path since a suspension point that saved or restored the register, no instruction wrote it.
 
     Args:
-        points: by block that ends in a barrier: the registers that are in the state when its lanes go on.
+        points: by block that ends in a barrier: the registers that are in the state when its lanes continue.
         sure: the blocks at whose end lanes are always suspended.
     """
     everything = (1 << len(live.number)) - 1

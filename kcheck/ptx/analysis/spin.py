@@ -13,10 +13,10 @@ _UNCHANGING = frozenset({"param", "const", "nc"})
 
 def may_spin(cfg: Cfg) -> frozenset[int]:
     """Headers of the loops in which a lane may wait for another: loops with an atomic, a strong load, a fence or a
-    sleep, whose end depends on values in memory.
+    sleep, whose exit depends on values in memory.
 
-    A loop without one cannot see another thread's writes: a compiler may read memory once, before it. A loop that
-    counts its iterations, as in a histogram, ends whatever others do.
+    A loop without any of these cannot rely on another thread's writes: the compiler may load the value once,
+    before the loop. A loop that counts its iterations, as in a histogram, ends whatever other threads do.
     """
     return frozenset(loop.header for loop in cfg.loops if _may_wait(cfg, loop))
 
@@ -74,14 +74,14 @@ def _goes_round(cfg: Cfg, loop: Loop, without: int) -> bool:
 
 
 def _looks(operation: Operation) -> bool:
-    """Whether the results depend on memory or on active threads. Lanes exchange values in registers."""
+    """Whether the results depend on memory or on which threads are active. A shuffle reads only registers."""
     if isinstance(operation, Call) or operation.opcode in LOADS:
         return isinstance(operation, Call) or _UNCHANGING.isdisjoint(operation.modifiers)
     return operation.opcode in ("atom", "activemask", "mbarrier")
 
 
 def waits(operation: Operation) -> bool:
-    """Whether a lane may wait for another by repeating this."""
+    """Whether a lane may wait for another by repeating this operation."""
     if isinstance(operation, Call):
         return False
     if operation.opcode in ("atom", "membar", "fence", "nanosleep"):

@@ -1,20 +1,20 @@
-"""Which registers hold one value for all lanes that need them, and which writes must spare other lanes.
+"""Which registers hold one value for all lanes that need them, and which writes must not affect inactive lanes.
 
-Lanes part at a *divergent* branch: one whose predicate differs between lanes. Until they meet again at its
+Lanes diverge at a *divergent* branch: one whose predicate differs between lanes. Until they reconverge at its
 immediate postdominator, lanes of one side wait while those of the other run. A write in block ``b`` harms a
-waiting lane when that lane is at some block ``x`` where the register is live and got there without passing the
-write. Then the register is not uniform, and the write is blended under the mask. Where none can be harmed the
-write is whole.
+waiting lane if that lane is at some block ``x`` where the register is live and got there without passing the
+write. Then the register is not uniform, and the write is blended under the mask. If no lane can be harmed, the
+write needs no mask.
 
-How the order of execution (:mod:`kcheck.ptx.lowering.warp`) keeps lanes together, which the test relies on:
+The analysis relies on how the order of execution (:mod:`kcheck.ptx.lowering.warp`) keeps lanes together:
 
-* lanes in a loop gather at its header before the next round, so lanes that a branch inside the loop parted are
-  apart, in the loop, until the round ends only; those that left it wait outside;
+* lanes in a loop gather at its header before the next iteration, so lanes that diverge inside the loop reconverge
+  when the iteration ends, if not before; lanes that left the loop wait outside;
 * a loop that does not contain the branch is entered through its header by all lanes of one side at once, and its
-  own divergent branches answer for what happens inside.
+  own divergent branches account for what happens inside.
 
-Where that does not hold (loops of several entries; loops that may spin, from which lanes are put aside) every
-register live there is taken to be divergent.
+Where this does not hold (loops with several entries; loops that may spin, in which lanes are suspended), every
+live register is assumed to be divergent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kcheck.ptx.syntax.opcodes import BARRIERS
 
 _LANE_SPECIALS = ("tid", "laneid", "lanemask")
 _LIMIT = 1500
-"""Blocks beyond which nothing is taken to be uniform: the analysis is quadratic."""
+"""In a function with more blocks, no register is assumed to be uniform, because the analysis is quadratic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def analyze(
 
     Args:
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
-        suspended: blocks at whose start lanes may be put aside while others run on.
-        width: 1 makes every register uniform, and no write live_in_inactive_lanes.
+        suspended: blocks at whose start lanes may be suspended while others continue.
+        width: with 1, no register is uniform, since every register is a scalar anyway, and no write is blended.
     """
     everything = (1 << len(live.number)) - 1
     if width == 1:
@@ -127,7 +127,7 @@ class _UniformityAnalysis:
         return self.divergent != before
 
     def _propagate(self) -> bool:
-        """Registers computed from what differs between lanes differ too."""
+        """Mark registers that are computed from divergent ones; returns whether any were marked."""
         changed = False
         again = True
         while again:
@@ -148,7 +148,7 @@ class _UniformityAnalysis:
             return True
         opcode = operation.opcode
         if opcode in ("vote", "activemask", "redux"):
-            # One result for all lanes that name each other: for the whole warp if the member mask is one.
+            # One result for all lanes that name each other: for the whole warp if the member mask is uniform.
             mask = operation.operands[-1]
             return operation.guard is not None or (
                 opcode != "activemask"
@@ -187,10 +187,10 @@ class _UniformityAnalysis:
             and self.divergent_symbols(address.base.name)
         )
 
-    # --- lanes that part
+    # --- lanes that diverge
 
     def _part(self, n: int) -> None:
-        """A branch is divergent: find the writes that harm lanes waiting on its account."""
+        """A branch is divergent: find the writes that harm lanes that wait because of it."""
         successors = list(dict.fromkeys(self.cfg.blocks[n].successors))
         join = self._join(n, successors)
         region = self._reach(successors, join, frozenset())[0]
@@ -203,11 +203,11 @@ class _UniformityAnalysis:
             harmed = 0
             shared = min((blocks for blocks in around if b in blocks), key=len, default=None)
             if shared is not None:
-                # Lanes that left the loop wait outside while its rounds go on.
+                # Lanes that left the loop wait outside while it continues.
                 for x in region | ({join} - {-1}):
                     if x not in shared:
                         harmed |= self.live.live_in[x]
-            # Within one round, lanes on different sides.
+            # Within one iteration, lanes on one side wait for those on another.
             cut = frozenset(h for h, blocks in self.loops if n in blocks and b in blocks)
             gate, gated = self._gate(b, n)
             reached = [self._reach([s], join, cut)[0] for s in successors]
@@ -223,7 +223,7 @@ class _UniformityAnalysis:
                 self._diverge(harmed)
 
     def _join(self, n: int, successors: list[int]) -> int:
-        """Where the lanes that part at n are together again: a postdominator that no lane has to go round to."""
+        """Where the lanes that diverge at n reconverge: a postdominator that all reach in the same iteration."""
         join = self.parent[n]
         while join != -1:
             inside = self._reach(successors, join, frozenset())[0]
@@ -249,7 +249,8 @@ class _UniformityAnalysis:
         return seen, waiting
 
     def _gate(self, b: int, n: int) -> tuple[int, frozenset[int]]:
-        """The largest loop around ``b`` that the branch is not in, its header first; ``b`` alone without one."""
+        """The header and the blocks of the largest loop around ``b`` without the branch; ``b`` if there is
+        none."""
         best: tuple[int, frozenset[int]] = (b, frozenset())
         for header, blocks in self.loops:
             if b in blocks and n not in blocks and len(blocks) > len(best[1]):

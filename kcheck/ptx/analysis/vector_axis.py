@@ -35,7 +35,7 @@ from kcheck.ptx.syntax.opcodes import BARRIERS, PLAIN_ACCESSES, PURE, RETURNS
 from kcheck.ptx.syntax.types import TYPES
 
 Strides = tuple[int | None, ...]
-"""How much more a register is for the next thread along x, y and z; None: unknown."""
+"""How much a register increases from one thread to the next along x, y and z; None: unknown."""
 
 _NONE: Strides = (0, 0, 0)
 _BLIND = PURE | RETURNS | {"ld", "st", "bra"}
@@ -43,27 +43,28 @@ _BLIND = PURE | RETURNS | {"ld", "st", "bra"}
 is visible in the results of atomic operations, in sums of floats, and in printed lines."""
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
-"""Accesses by which threads wait for each other."""
+"""Modifiers of accesses by which threads may wait for each other."""
 
 _BLIND_SPECIALS = ("tid.", "ntid.", "ctaid.", "nctaid.")
 _CONTIGUOUS, _NEAR, _FAR = 1, 4, 8
-"""The cost of an access whose lanes are neighbors or agree; are a known distance apart; are anywhere."""
+"""The cost of an access whose lanes access adjacent elements or the same one; are a known distance apart; are
+anywhere."""
 
 _DEEPEST = 3
 _ROUNDS = 8
-"""A loop is taken to run this often, to a depth of _DEEPEST."""
+"""Each loop is assumed to run for this many iterations; loops nested deeper than _DEEPEST count as 1."""
 
 _SIGN = 31
-"""A shift by so much leaves the sign of an index, which tells whether to wrap it. Neighbors rarely differ in it.
-"""
+"""A right shift by at least this leaves the sign of an index, which decides whether to wrap it. It is rarely
+different for neighbors."""
 
 _WORTH = 2 / 3
-"""Another axis than x must cost at most this share."""
+"""An axis other than x is chosen only if it costs at most this fraction of x."""
 
 
 def preferred_axis(functions: Sequence[Function], file: str) -> str:
-    """The axis for a kernel (the first of the functions that it may reach): ``x`` unless another one is better and
-    nothing shows which threads are a warp."""
+    """The axis for a kernel (the first of the functions that it may reach): ``x``, unless another one is better
+    and nothing makes visible which threads form a warp."""
     kernel, *others = functions
     operations = [s for s in kernel.body or () if not isinstance(s, Label)]
     read = {o.name for s in operations if isinstance(s, Instruction) for o in s.operands if isinstance(o, Special)}
@@ -92,7 +93,7 @@ def costs(cfg: Cfg) -> list[int]:
 
 
 def _is_blind(operation: Operation) -> bool:
-    """Whether an operation does the same whichever threads are a warp."""
+    """Whether an operation has the same effect no matter which threads form a warp."""
     if isinstance(operation, Call) or not _ORDERED.isdisjoint(operation.modifiers):
         return False
     if any(isinstance(o, Special) and not o.name.startswith(_BLIND_SPECIALS) for o in operation.operands):
@@ -109,8 +110,8 @@ def _is_plain_barrier(i: Instruction) -> bool:
 
 
 def _meets_whole(kernel: Function, cfg: Cfg) -> bool:
-    """Whether all threads of a block reach each barrier or none does: threads that part before one are reported by
-    their warps."""
+    """Whether the threads of a block never diverge before a barrier. If they may, the axis must be x, because
+    reports of such threads name their warps."""
     barriers = [n for n in cfg.order if (end := cfg.blocks[n].terminator) is not None and control.is_barrier(end)]
     if not barriers:
         return True
@@ -128,7 +129,7 @@ def _meets_whole(kernel: Function, cfg: Cfg) -> bool:
 
 
 def _strides(cfg: Cfg) -> Mapping[str, Strides]:
-    """The strides of registers, from what is computed into them; branches are ignored."""
+    """The strides of registers, from the instructions that write them; branches are ignored."""
     constants = liveness.constants(cfg)
     found: dict[str, Strides] = {}
     operations = [
@@ -185,7 +186,7 @@ def _scaled(stride: int | None, factor: int | None) -> int | None:
 
 
 def _linear(i: Instruction, constants: Mapping[str, int]) -> tuple[int | None, ...] | None:
-    """By source, the factor with which it goes into the result, None if unknown; or None: it is not linear."""
+    """By source, its factor in the result, None if unknown; or None: the result is not linear."""
 
     def constant(operand: Operand) -> int | None:
         if isinstance(operand, Integer):

@@ -1,7 +1,7 @@
 """Typed LLVM IR text, one instruction at a time, for any number of lanes.
 
 A :class:`Value` is a scalar (``lanes`` 1, the same for every lane) or a vector of W lanes. Every operation
-takes both kinds in one call and spreads the scalars, so that a row of the instruction table is written once
+accepts both kinds in one call and broadcasts the scalars, so that a row of the instruction table is written once
 and serves W = 1, W > 1 and warp-uniform values.
 """
 
@@ -48,7 +48,7 @@ def vector_type(element: str, lanes: int) -> str:
 
 
 def integer_of(element: str) -> str:
-    """The integer type of the same bits."""
+    """The integer type with as many bits."""
     return _INTEGER_OF.get(element, element)
 
 
@@ -59,7 +59,7 @@ class Builder:
         width: lanes of a vector.
         declarations: shared by the functions of a module; filled here.
         definitions: outlined functions of the module by name, shared as well; filled by the callers.
-        prefix: of the names of values, for two builders that fill one function.
+        prefix: the prefix of value names, so that two builders can fill one function.
         references: names with @ of the functions and tables that the function refers to, shared by the builders
             that fill one function; filled here.
     """
@@ -103,7 +103,7 @@ class Builder:
         return Value(name, element, lanes)
 
     def phi(self, element: str, incoming: Sequence[tuple[str, str]], name: str | None = None) -> Value:
-        """A value by the block that control comes from: (value, label) pairs. ``name``: with its %, if given."""
+        """A value that depends on the previous block: (value, label) pairs. ``name``: with its %, if given."""
         text = f"phi {element} " + ", ".join(f"[{value}, %{label}]" for value, label in incoming)
         if name is None:
             return self.value(text, element)
@@ -121,7 +121,7 @@ class Builder:
     # --- constants and shapes
 
     def const(self, element: str, value: int | float) -> Value:
-        """A constant; integers wrap to the element's bits, floats are exact in it.
+        """A constant; integers wrap to the element's bits, floats are rounded to the element type.
 
         Raises:
             OverflowError: a float that the element type cannot hold.
@@ -137,7 +137,7 @@ class Builder:
         return Value(str(number), element)
 
     def float_bits(self, element: str, bits: int) -> Value:
-        """A floating-point constant from its bits, NaN payloads kept."""
+        """A floating-point constant from its bits, including the payload of a NaN."""
         if element == "half":
             return Value(f"0xH{bits:04X}", element)
         if element == "bfloat":
@@ -150,7 +150,7 @@ class Builder:
         return Value(f"0x{wide:016X}", element)
 
     def splat(self, value: Value, lanes: int | None = None) -> Value:
-        """The value in every lane, if it is a scalar."""
+        """A scalar in every lane; a vector unchanged."""
         lanes = self.width if lanes is None else lanes
         if value.lanes == lanes or lanes == 1:
             return value
@@ -170,7 +170,7 @@ class Builder:
         return Value(f"<{text}>", element, len(values))
 
     def match(self, *values: Value) -> tuple[Value, ...]:
-        """The values with the scalars splat if any is a vector."""
+        """The values, with scalars broadcast if any is a vector."""
         lanes = max(v.lanes for v in values)
         return tuple(self.splat(v, lanes) if v.lanes != lanes else v for v in values)
 
@@ -182,7 +182,7 @@ class Builder:
         return self.value(f"extractelement {self.typed(value)}, {where}", value.type)
 
     def shuffle(self, x: Value, y: Value, places: Sequence[int]) -> Value:
-        """A vector of elements of ``x`` (from 0) and ``y`` (from ``x.lanes`` on)."""
+        """A vector of elements of ``x`` (numbered from 0) and ``y`` (from ``x.lanes`` on)."""
         order = ", ".join(f"i32 {place}" for place in places)
         text = f"shufflevector {self.typed(x)}, {self.typed(y)}, <{len(places)} x i32> <{order}>"
         return self.value(text, x.type, len(places))
@@ -228,11 +228,11 @@ class Builder:
         return self.op(name, x, self.const(x.type, count) if isinstance(count, int) else count)
 
     def fneg(self, x: Value) -> Value:
-        """The sign flipped, NaN or not."""
+        """The value with its sign flipped, even if it is a NaN."""
         return self.value(f"fneg {self.typed(x)}", x.type, x.lanes)
 
     def canonical(self, x: Value) -> Value:
-        """The value, or the NaN of its type if it is one; an integer holds the bits of an f32 or f64."""
+        """The value, or the canonical NaN if it is one. An i32 or i64 holds the bits of an f32 or f64."""
         kind = {"i32": "float", "i64": "double"}.get(x.type, x.type)
         number = self.bitcast(x, kind)
         chosen = self.select(self.compare("uno", number, number), self.float_bits(kind, _NAN[kind]), number)
@@ -261,13 +261,13 @@ class Builder:
         return self.value(f"select {self.typed(condition)}, {self.typed(x)}, {self.typed(y)}", x.type, x.lanes)
 
     def cast(self, name: str, x: Value, element: str) -> Value:
-        """A conversion (``zext``, ``trunc``, ``sitofp``, ``fptrunc`` …); nothing if the types are the same."""
+        """A conversion (``zext``, ``trunc``, ``sitofp``, ``fptrunc`` …), unless the types are the same."""
         if x.type == element:
             return x
         return self.value(f"{name} {self.typed(x)} to {vector_type(element, x.lanes)}", element, x.lanes)
 
     def resize(self, x: Value, element: str, signed: bool = False) -> Value:
-        """An integer truncated, or extended by its sign or by zeros."""
+        """An integer truncated, sign-extended or zero-extended."""
         have, want = LLVM_BITS[x.type], LLVM_BITS[element]
         if have == want:
             return x
@@ -306,7 +306,7 @@ class Builder:
     def invoke(
         self, function: str, result: str, arguments: str, element: str = "", lanes: int = 1, attributes: str = ""
     ) -> Value:
-        """A call of a function that the module defines or declares, which is then one of the references.
+        """A call of a function that the module defines or declares; it is added to the references.
 
         Args:
             function: its name with @.
@@ -323,7 +323,7 @@ class Builder:
     def invoke_at(
         self, pointer: str, result: str, arguments: str, element: str = "", lanes: int = 1, attributes: str = ""
     ) -> Value:
-        """A call of the function at an address; args as of :meth:`invoke`."""
+        """A call of the function at an address; arguments as for :meth:`invoke`."""
         text = f"call {result} {pointer}({arguments})" + (f" {attributes}" if attributes else "")
         if result == "void":
             self.line(text)
@@ -331,7 +331,7 @@ class Builder:
         return self.value(text, element, lanes)
 
     def address_of(self, name: str) -> Value:
-        """The address of a table of the module, which is then one of the references."""
+        """The address of a table of the module; it is added to the references."""
         self.references.add(name)
         return Value(name, "ptr")
 
@@ -350,7 +350,7 @@ class Builder:
         return self.value(f"bitcast {self.typed(mask)} to i{mask.lanes}", f"i{mask.lanes}")
 
     def bits_mask(self, bits: Value, lanes: int) -> Value:
-        """The reverse: an integer as a vector of i1."""
+        """The inverse of :meth:`mask_bits`: an integer as a vector of i1."""
         if lanes == 1:
             return bits
         return self.value(f"bitcast {bits.type} {bits.text} to <{lanes} x i1>", "i1", lanes)

@@ -1,4 +1,4 @@
-"""Checked calls of the functions of a module, and results of several values."""
+"""Type-checked calls of the functions of a module, and functions that return several values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def group(values: Sequence[Value]) -> str:
 
 
 def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
-    """Call a function of this module; arguments by name. Its result, or a value of type void.
+    """Call a function of this module, with arguments by name; returns its result, or a value of type void.
 
     Raises:
-        TypeError: arguments that the function does not have, or of another type.
+        TypeError: the arguments do not match the names or the types of the parameters.
     """
     if arguments.keys() != function.parameters.keys():
         raise TypeError(f"{function.name} takes {list(function.parameters)}, not {list(arguments)}")
@@ -35,7 +35,7 @@ def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
 
 
 def members(b: Builder, grouped: Value, like: Sequence[Value]) -> list[Value]:
-    """The values of a group, each of the type of the one in ``like``."""
+    """The values of a group, each with the type of its counterpart in ``like``."""
     return [
         b.value(f"extractvalue {grouped.type} {grouped.text}, {n}", one.type, one.lanes)
         for n, one in enumerate(like)
@@ -43,7 +43,7 @@ def members(b: Builder, grouped: Value, like: Sequence[Value]) -> list[Value]:
 
 
 def operand(b: Builder, value: Value | int, element: str) -> Value:
-    """A value as it is; an integer as a constant of a type."""
+    """A value unchanged, or an integer as a constant of type ``element``."""
     if isinstance(value, int):
         return Value("null", "ptr") if element == "ptr" else b.const(element, value)
     return value

@@ -1,4 +1,4 @@
-"""Structured control flow in LLVM IR: branches and loops with what they guard, and basic blocks that end once."""
+"""Structured control flow in LLVM IR: branches, loops, and a check that every basic block ends exactly once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.signature import Definition
 
 UNLIKELY, LIKELY = "!2", "!0"
-"""The branch weights of a module, for conditions that are rarely true, or nearly always."""
+"""Branch weights, as metadata of the module: for conditions that are rarely true, or nearly always."""
 
 
 @dataclass(slots=True)
 class Branch:
-    """What ``if_`` gives: its other side, which may be written right after it."""
+    """The result of ``if_``: its ``else_`` may follow directly."""
 
     code: FlowBuilder
     otherwise: str
@@ -24,7 +24,7 @@ class Branch:
 
     @contextlib.contextmanager
     def else_(self) -> Iterator[None]:
-        """What to do if the condition does not hold."""
+        """Emit code that runs if the condition does not hold."""
         assert len(self.code.lines) == self.written, "else_ must follow if_ directly"
         del self.code.lines[-2:]
         self.code.is_open = True
@@ -35,17 +35,17 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class LoopLabels:
-    """The labels of a loop that is being emitted, or of a block, which does not begin again."""
+    """The labels of a loop that is being emitted, or of a block, which does not repeat."""
 
     again: str
     after: str
 
 
 class FlowBuilder(Builder):
-    """A builder that knows whether the current basic block has ended; args as of :class:`Builder`.
+    """A builder that knows whether the current basic block has ended; arguments as for :class:`Builder`.
 
     Attributes:
-        is_open: whether the current basic block still has to end.
+        is_open: whether the current basic block still needs a terminator.
     """
 
     def __init__(
@@ -73,33 +73,33 @@ class FlowBuilder(Builder):
         return super().value(text, element, lanes)
 
     def label(self, name: str) -> None:
-        """Begin a basic block, where the one before has ended."""
+        """Begin a basic block; the previous one must have ended."""
         assert not self.is_open or not self.lines, name
         super().label(name)
         self.is_open = True
 
     def take(self) -> list[str]:
-        """The lines so far, which another part of the function begins after."""
+        """Remove and return the lines so far; another part of the function follows."""
         lines, self.lines, self.is_open = self.lines, [], True
         return lines
 
     def end(self, text: str) -> None:
-        """The instruction that ends a basic block."""
+        """Emit the terminator of a basic block."""
         self.line(text)
         self.is_open = False
 
     def jump(self, label: str) -> None:
-        """Go to a block, if the current one has not ended yet."""
+        """Branch to a block, if the current one has not ended yet."""
         if self.is_open:
             self.end(f"br label %{label}")
 
     def branch(self, condition: Value, yes: str, no: str, weights: str = "") -> None:
-        """Go to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
+        """Branch to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
         known = f", !prof {weights}" if weights else ""
         self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{known}")
 
     def switch(self, value: Value, otherwise: str, cases: Sequence[tuple[int, str]]) -> None:
-        """Go to the block of the integer that a value is, or else to another."""
+        """Branch to the block of the case that an integer equals, or to ``otherwise``."""
         known = " ".join(f"{value.type} {number}, label %{label}" for number, label in cases)
         self.end(f"switch {self.typed(value)}, label %{otherwise} [{known}]")
 
@@ -111,7 +111,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def if_(self, condition: Value, weights: str = "") -> Iterator[Branch]:
-        """What to do if a condition holds."""
+        """Emit code that runs if a condition holds."""
         then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
         self.branch(condition, then, branch.otherwise, weights)
         with self._one_side(then, branch):
@@ -119,7 +119,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def _one_side(self, then: str, branch: Branch) -> Iterator[None]:
-        """The block that a branch goes to, and an empty other side, which ``else_`` may replace."""
+        """The block of one side of a branch, and an empty other side, which ``else_`` may replace."""
         self.label(then)
         yield
         self.jump(branch.end)
@@ -130,7 +130,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def when(self, condition: Value, weights: str = "") -> Iterator[None]:
-        """What to do if a condition holds, where there is nothing else to do."""
+        """Emit code that runs if a condition holds; without an ``else_``."""
         then, end = self.fresh("then"), self.fresh("end")
         self.branch(condition, then, end, weights)
         self.label(then)
@@ -140,7 +140,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def unless(self, condition: Value, weights: str = "") -> Iterator[None]:
-        """What to do if a condition does not hold. ``weights``: of the condition."""
+        """Emit code that runs if a condition does not hold. ``weights``: of the condition."""
         otherwise, end = self.fresh("unless"), self.fresh("end")
         self.branch(condition, end, otherwise, weights)
         self.label(otherwise)
@@ -150,7 +150,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:
-        """What to do if an integer is one of these constants."""
+        """Emit code that runs if an integer is one of these constants."""
         then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
         self.switch(value, branch.otherwise, [(number, then) for number in numbers])
         with self._one_side(then, branch):
@@ -168,7 +168,7 @@ class FlowBuilder(Builder):
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
-        """Do something again and again, until ``break_`` or ``ret``."""
+        """Emit a loop, which runs until ``break_`` or ``ret``."""
         loop = LoopLabels(self.fresh("loop"), self.fresh("after"))
         self.jump(loop.again)
         self.label(loop.again)
@@ -183,5 +183,5 @@ class FlowBuilder(Builder):
         self.jump(self._loops[-1].after)
 
     def continue_(self) -> None:
-        """Go on with the next round of the innermost loop."""
+        """Continue with the next iteration of the innermost loop."""
         self.jump(self._loops[-1].again)

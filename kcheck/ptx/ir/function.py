@@ -1,4 +1,4 @@
-"""LLVM functions written as Python, with structured control flow: what the runtime is made of.
+"""LLVM functions written in Python, with structured control flow; the runtime consists of them.
 
 A :class:`Signature` names a function and its parameters. A :class:`FunctionBuilder` collects its body::
 
@@ -12,8 +12,8 @@ A :class:`Signature` names a function and its parameters. A :class:`FunctionBuil
     made = f.definition()
 
 Python runs once and emits every instruction in the order in which it is written. ``with f.if_(…)`` emits both the
-branch and what it guards; a Python ``if`` decides what is emitted at all. Values are :class:`Term`, which have
-operators. Integers are unsigned, as in the records that they come from.
+branch and the code that it guards; a Python ``if`` decides whether code is emitted. Values are :class:`Term`
+objects, which have operators. Integers are unsigned, as in the records that they come from.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ class Term(Value):
         return self._compare("ne", other)
 
     def to(self, element: str) -> Term:
-        """An integer truncated, or extended by zeros; an address as an integer, or the reverse."""
+        """An integer truncated or zero-extended; an address as an integer, or the reverse."""
         if self.type != element and "ptr" in (self.type, element):
             return self.code.term(self.code.cast("inttoptr" if element == "ptr" else "ptrtoint", self, element))
         return self.code.term(self.code.resize(self, element))
 
     def select(self, yes: Value | int, no: Value | int) -> Term:
-        """``yes`` where this i1 is true, else ``no``; one of the two is a value."""
+        """``yes`` where this i1 is true, otherwise ``no``; at least one of them must be a Value."""
         element = yes.type if isinstance(yes, Value) else no.type if isinstance(no, Value) else ""
         code = self.code
         return code.term(Builder.select(code, self, code.operand(yes, element), code.operand(no, element)))
@@ -126,7 +126,7 @@ class LocalVariable:
 
     @property
     def value(self) -> Term:
-        """What it holds; may be set."""
+        """Its current value, which can be assigned."""
         return self.code.load(self.element, Value(self.pointer, "ptr"), lanes=self.lanes)
 
     @value.setter
@@ -185,7 +185,7 @@ class FunctionBuilder(FlowBuilder):
         return self.term(super().value(text, element, lanes))
 
     def definition(self) -> Definition:
-        """The function."""
+        """Finish the function and return its definition."""
         if self.is_open:
             self.end("ret void" if self.signature.result == "void" else "unreachable")
         lines = ("entry:", *self._allocations, *self.lines)
@@ -199,7 +199,7 @@ class FunctionBuilder(FlowBuilder):
         return value if isinstance(value, Term) else Term(self, value.text, value.type, value.lanes)
 
     def operand(self, value: Value | int, element: str) -> Value:
-        """A value as it is; an integer as a constant of a type."""
+        """A value unchanged, or an integer as a constant of type ``element``."""
         return operand(self, value, element)
 
     def argument(self, name: str) -> Term:
@@ -217,41 +217,42 @@ class FunctionBuilder(FlowBuilder):
         return Array(self, self.argument(pointer).text, element)
 
     def variable(self, element: str, first: Value | int) -> LocalVariable:
-        """A new variable, with its first value; of as many lanes as that has."""
+        """A new variable with its first value, and with as many lanes as this value."""
         lanes = first.lanes if isinstance(first, Value) else 1
         made = LocalVariable(self, element, self.local(vector_type(element, lanes)), lanes)
         made.value = first
         return made
 
     def zeros_of(self, element: str, count: Value) -> Array:
-        """A new array on the stack, of a size that is not known before; not in a loop."""
+        """A new array of zeros on the stack, with a size known only at run time. Not for loops: each use
+        allocates."""
         room = self.value(f"alloca {element}, {self.typed(count)}", "ptr")
         self.fill(room, 0, self.term(self.resize(count, "i64")) * (LLVM_BITS[element] // 8))
         return Array(self, room.text, element)
 
     def local(self, kind: str, align: int = 0) -> str:
-        """The address of room on the stack for a type."""
+        """Allocate stack memory for a value of an LLVM type; returns the name of the pointer."""
         name = "%" + self.fresh("room")
         self._allocations.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
         return name
 
     def load(self, element: str, pointer: Value, align: int = 0, lanes: int = 1) -> Term:
-        """What is at an address."""
+        """The value at an address."""
         kind = vector_type(element, lanes)
         aligned = f", align {align}" if align else ""
         return self.value(f"load {kind}, ptr {pointer.text}{aligned}", element, lanes)
 
     def store(self, value: Value, pointer: Value, align: int = 0) -> None:
-        """Put a value at an address."""
+        """Store a value at an address."""
         aligned = f", align {align}" if align else ""
         self.line(f"store {self.typed(value)}, ptr {pointer.text}{aligned}")
 
     def load_monotonic(self, element: str, pointer: Value, align: int) -> Term:
-        """What is at an address that another thread may store to meanwhile."""
+        """The value at an address to which another thread may store concurrently."""
         return self.value(f"load atomic {element}, ptr {pointer.text} monotonic, align {align}", element)
 
     def store_monotonic(self, value: Value, pointer: Value, align: int) -> None:
-        """Put a value at an address that another thread may load from meanwhile."""
+        """Store a value at an address from which another thread may load concurrently."""
         self.line(f"store atomic {self.typed(value)}, ptr {pointer.text} monotonic, align {align}")
 
     def read_modify_write(
@@ -262,7 +263,7 @@ class FunctionBuilder(FlowBuilder):
         return self.value(text, value.type)
 
     def compare_exchange(self, pointer: Value, expected: Value, new: Value, align: int) -> tuple[Term, Term]:
-        """Store a value if an address holds the expected one: what it held before, and whether it was stored."""
+        """Store a value if an address holds the expected one; returns the old value, and whether it was stored."""
         values = f"{self.typed(expected)}, {self.typed(new)}"
         pair = self.value(f"cmpxchg ptr {pointer.text}, {values} acq_rel acquire, align {align}", "pair")
         kind = f"{{ {expected.type}, i1 }}"
@@ -270,12 +271,18 @@ class FunctionBuilder(FlowBuilder):
         return found, self.value(f"extractvalue {kind} {pair.text}, 1", "i1")
 
     def set_rounding(self, mode: int) -> None:
-        """Set how this thread rounds: 0 toward zero, 1 to nearest, 2 up, 3 down."""
+        """Set the rounding mode of this thread: 0 toward zero, 1 to nearest, 2 up, 3 down."""
         self.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
         self.invoke("@llvm.set.rounding", "void", f"i32 {mode}", attributes="strictfp")
 
     def constrained(self, operation: str, suffix: str, element: str, arguments: Sequence[Value]) -> Term:
-        """LLVM's intrinsic for an operation that rounds as this thread is set; ``suffix``: of its name."""
+        """An operation in the rounding mode of this thread: LLVM's constrained intrinsic.
+
+        Args:
+            operation: its name, such as ``fadd``.
+            suffix: the types in the name of the intrinsic.
+            element: the element type of the result.
+        """
         name, lanes = f"@llvm.experimental.constrained.{operation}.{suffix}", arguments[0].lanes
         out, kinds = vector_type(element, lanes), ", ".join(self.type_of(a) for a in arguments)
         self.declarations[name] = f"declare {out} {name}({kinds}, metadata, metadata)"
@@ -284,11 +291,11 @@ class FunctionBuilder(FlowBuilder):
         return self.term(self.invoke(name, out, f"{given}, {modes}", element, lanes, "strictfp"))
 
     def assembly(self, text: str) -> None:
-        """Instructions of the processor, which LLVM puts there as they are."""
+        """Inline assembly without operands."""
         self.line(f'call void asm sideeffect "{text}", ""()')
 
     def offset(self, pointer: Value, distance: Value | int) -> Term:
-        """An address this many bytes further on."""
+        """An address plus ``distance`` bytes."""
         distance = self.operand(distance, "i64")
         return self.value(f"getelementptr i8, ptr {pointer.text}, {self.typed(distance)}", "ptr")
 
@@ -297,11 +304,11 @@ class FunctionBuilder(FlowBuilder):
         return self.term(self.intrinsic("ctpop", x))
 
     def trailing_zeros(self, x: Value) -> Term:
-        """The number of the lowest bit that is set; as many as there are bits if none is."""
+        """The number of the lowest bit that is set; the number of bits if none is set."""
         return self.term(self.flagged_intrinsic("cttz", x, False))
 
     def leading_zeros(self, x: Value) -> Term:
-        """How many bits above the highest one that is set."""
+        """How many bits are above the highest one that is set."""
         return self.term(self.flagged_intrinsic("ctlz", x, False))
 
     def saturating_sub(self, x: Value, y: Value | int) -> Term:
@@ -309,18 +316,18 @@ class FunctionBuilder(FlowBuilder):
         return self.term(self.intrinsic("usub.sat", x, self.operand(y, x.type)))
 
     def rotate_right(self, x: Value, count: int) -> Term:
-        """The bits of an integer moved down, those that fall out coming in at the top."""
+        """An integer with its bits rotated right by ``count``."""
         return self.term(self.intrinsic("fshr", x, x, self.const(x.type, count)) if count else x)
 
     def fill(self, pointer: Value, byte: int, count: Value | int) -> None:
-        """Set bytes."""
+        """Set ``count`` bytes."""
         name = "@llvm.memset.p0.i64"
         self.declarations[name] = f"declare void {name}(ptr, i8, i64, i1 immarg)"
         count = self.operand(count, "i64")
         self.invoke(name, "void", f"ptr {pointer.text}, i8 {byte}, {self.typed(count)}, i1 false")
 
     def copy(self, to: Value, source: Value, count: Value | int) -> None:
-        """Copy bytes that do not overlap."""
+        """Copy ``count`` bytes between ranges that do not overlap."""
         name = "@llvm.memcpy.p0.p0.i64"
         self.declarations[name] = f"declare void {name}(ptr, ptr, i64, i1 immarg)"
         count = self.operand(count, "i64")
@@ -350,7 +357,7 @@ class FunctionBuilder(FlowBuilder):
 
     @contextlib.contextmanager
     def range(self, count: Value | int, step: int = 1) -> Iterator[Term]:
-        """For each number from 0 below ``count``."""
+        """Emit a loop over the numbers from 0, below ``count``, in steps of ``step``."""
         element = count.type if isinstance(count, Value) else "i32"
         head, loop = self.fresh("head"), LoopLabels(self.fresh("next"), self.fresh("after"))
         number = self.variable(element, 0)
@@ -371,7 +378,7 @@ class FunctionBuilder(FlowBuilder):
 
     @contextlib.contextmanager
     def set_bits(self, bits: Value) -> Iterator[Term]:
-        """For the number of each bit that is set in an i32, from the lowest."""
+        """Emit a loop over the numbers of the bits that are set in an i32, from the lowest."""
         left = self.variable("i32", bits)
         with self.loop():
             now = left.value

@@ -9,7 +9,7 @@ from kcheck.ptx.syntax.types import LLVM_BITS
 def masked_load(
     b: Builder, element: str, pointer: Value, align: int, mask: Value, otherwise: Value | None = None
 ) -> Value:
-    """Elements side by side from an address on; where the mask is off those of ``otherwise``, by default 0."""
+    """Load adjacent elements; where the mask is off, the result is that of ``otherwise``, by default 0."""
     W = mask.lanes
     V, M = vector_type(element, W), vector_type("i1", W)
     name = f"@llvm.masked.load.{mangle(element, W)}.p0"
@@ -19,7 +19,7 @@ def masked_load(
 
 
 def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Value) -> None:
-    """Store elements side by side from an address on, where the mask is on."""
+    """Store adjacent elements where the mask is on."""
     name = f"@llvm.masked.store.{mangle(value.type, value.lanes)}.p0"
     b.declarations[name] = f"declare void {name}({b.type_of(value)}, ptr, i32, {b.type_of(mask)})"
     b.invoke(name, "void", f"{b.typed(value)}, {b.typed(pointer)}, i32 {align}, {b.typed(mask)}")
@@ -28,8 +28,8 @@ def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Val
 def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: Value) -> Value:
     """An element from each address, i64 or ptr; 0 where the mask is off.
 
-    Processors gather words of 32 bits or more. An aligned element of fewer is in one such word, which may reach
-    beyond the memory that the element is in, but not beyond its page.
+    Processors gather words of 32 bits or more. A narrower aligned element is in one such word, which may extend
+    beyond the element's allocation, but not beyond its page.
     """
     W = mask.lanes
     if W > 1 and LLVM_BITS[element] < 32 and 8 * align >= LLVM_BITS[element]:
@@ -43,7 +43,7 @@ def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: 
 
 
 def _from_words(b: Builder, element: str, addresses: Value, mask: Value) -> Value:
-    """Aligned elements of 8 or 16 bits, gathered as parts of words of 32."""
+    """Aligned elements of 8 or 16 bits, gathered as parts of 32-bit words."""
     places = b.cast("ptrtoint", addresses, "i64") if addresses.type == "ptr" else addresses
     words = masked_gather(b, "i32", b.land(places, b.splat(b.const("i64", -4), mask.lanes)), 4, mask)
     begins = b.resize(b.land(places, b.splat(b.const("i64", 3), mask.lanes)), "i32")

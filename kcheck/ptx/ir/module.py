@@ -36,7 +36,7 @@ class LlvmModule:
 
         The second module has the functions that are never inlined and that refer, directly or not, to nothing that
         is only in the first one. Functions that are always inlined may be in both. The functions that check
-        accesses, a third of the code of a kernel, are such: they are the same after an edit of the kernel, so the
+        accesses, a third of the code of a kernel, move: they are the same after an edit of the kernel, so the
         machine code of the second module is in the cache.
 
         Returns:
@@ -66,7 +66,7 @@ class LlvmModule:
 
 
 def _reached(starts: Mapping[str, Definition], among: Mapping[str, Definition]) -> set[str]:
-    """The names of the functions that others refer to, directly or not."""
+    """The names of those functions of ``among`` to which ``starts`` refer, directly or not."""
     found: set[str] = set()
     pending = list(starts)
     while pending:

@@ -1,6 +1,6 @@
 """Records in memory that the host and the code share: ctypes Structures, read and written by their fields.
 
-``launch.load(Launch.stop)`` is the one way to a field: its offset and its type come from the Structure.
+``launch.load(Launch.stop)`` is the only way to access a field: its offset and type come from the Structure.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a Structure: where it is in the record, in bytes; the LLVM type of an element of it, and how many
-    elements it has."""
+    """A field of a Structure: its offset in bytes, the LLVM type of an element, and the number of elements."""
 
     offset: int
     element: str
@@ -31,7 +30,7 @@ class Field:
 
 
 def field_of(struct: type[ctypes.Structure], descriptor: Any) -> Field:
-    """What a Structure says about one of its fields, as ``field_of(Launch, Launch.stop)``.
+    """The offset and type of a field of a Structure: ``field_of(Launch, Launch.stop)``.
 
     Raises:
         TypeError: a field of another Structure.
@@ -92,11 +91,11 @@ def store_field(
 
 
 _ALIGNMENT = 64
-"""Of records whose fields are read as vectors."""
+"""Alignment in bytes of records whose fields are accessed as vectors."""
 
 
 def load_lanes(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any) -> Value:
-    """All elements of a field as a vector, from a record at a multiple of 64 bytes."""
+    """All elements of a field as a vector; the record must be aligned to 64 bytes."""
     found = field_of(struct, descriptor)
     address = field_address(b, struct, pointer, descriptor)
     align = math.gcd(found.offset, _ALIGNMENT)
@@ -105,7 +104,7 @@ def load_lanes(b: Builder, struct: type[ctypes.Structure], pointer: str, descrip
 
 
 def store_lanes(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, value: Value) -> None:
-    """Set all elements of a field of a record at a multiple of 64 bytes."""
+    """Set all elements of a field; the record must be aligned to 64 bytes."""
     align = math.gcd(field_of(struct, descriptor).offset, _ALIGNMENT)
     address = field_address(b, struct, pointer, descriptor)
     b.line(f"store {b.typed(value)}, ptr {address.text}, align {align}")
@@ -150,18 +149,18 @@ class Record:
         store_lanes(self.code, self.struct, self.pointer.text, descriptor, value)
 
     def fetch_add(self, descriptor: Any, value: Value | int) -> Term:
-        """Add to a field that other threads add to meanwhile; what it held before."""
+        """Add to a field atomically; returns its old value."""
         found = field_of(self.struct, descriptor)
         value = self.code.operand(value, found.element)
         return self.code.read_modify_write("add", self.address(descriptor), value, found.size, "monotonic")
 
     def load_shared(self, descriptor: Any) -> Term:
-        """A field that another thread may set meanwhile."""
+        """A field that another thread may set concurrently."""
         found = field_of(self.struct, descriptor)
         return self.code.load_monotonic(found.element, self.address(descriptor), found.size)
 
     def store_shared(self, descriptor: Any, value: Value | int) -> None:
-        """Set a field that another thread may read meanwhile."""
+        """Set a field that another thread may read concurrently."""
         found = field_of(self.struct, descriptor)
         value = self.code.operand(value, found.element)
         self.code.store_monotonic(value, self.address(descriptor), found.size)
@@ -208,7 +207,7 @@ def constant(name: str, values: ctypes.Structure) -> str:
 
 
 def new_record(code: FunctionBuilder, struct: type[ctypes.Structure]) -> Record:
-    """Room for a record on the stack."""
+    """An uninitialized record on the stack."""
     room = code.local(f"[{ctypes.sizeof(struct)} x i8]", ctypes.alignment(struct))
     return Record(code, Term(code, room, "ptr"), struct)
 

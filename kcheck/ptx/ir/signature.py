@@ -1,4 +1,4 @@
-"""Functions of a module: what a caller knows of one, and its definition."""
+"""Functions of a module: signatures, which callers need, and definitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from kcheck.dataclass import dataclass
 
 Inlining: TypeAlias = Literal["", "noinline", "alwaysinline"]
-"""LLVM's attribute for a function that is never inlined, or always; empty: as LLVM likes."""
+"""LLVM's attribute for a function that is never, or always, inlined; empty: LLVM decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Signature:
 
     @property
     def declaration(self) -> str:
-        """For a module that calls the function of another one."""
+        """The declaration, for a module that calls the function but does not define it."""
         return f"declare {self.result} {self.name}({', '.join(self.parameters.values())})"
 
 
@@ -36,7 +36,7 @@ class Definition:
     """A function with its body.
 
     Attributes:
-        lines: of its blocks.
+        lines: the text of its body.
         references: names with @ of the functions and tables that it refers to.
         inlining: see :data:`Inlining`; ``attributes``: LLVM's other ones, as text.
         exported: other modules may call it.
@@ -56,7 +56,7 @@ class Definition:
 
     @property
     def declaration(self) -> str:
-        """For a module that calls the function of another one, with its attributes."""
+        """The declaration with attributes, for a module that calls the function but does not define it."""
         return f"{self.signature.declaration} {self._all_attributes}"
 
     @property

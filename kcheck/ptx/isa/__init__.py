@@ -1,4 +1,4 @@
-"""The instruction set: rows of a table for what maps values to values, handlers for what has effects."""
+"""The instruction set: table rows for instructions that map values to values, handlers for those with effects."""
 
 from kcheck.ptx.isa import (
     approximate,

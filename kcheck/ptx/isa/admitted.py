@@ -1,4 +1,7 @@
-"""Loads and stores that were checked before, for all threads of a block: no look at an address, none at a mask."""
+"""Loads and stores whose addresses were checked in advance for all threads of a block.
+
+They check no address again. Loads ignore the mask of the active lanes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from kcheck.ptx.isa.surroundings import AdmittedLanes, Surroundings
 from kcheck.ptx.syntax.types import PtxType
 
 _SHUFFLED = 4
-"""The least bytes of an element that processors move from lane to lane by one instruction."""
+"""The smallest element, in bytes, that processors permute between lanes with one instruction."""
 
 
 def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
-    """The element of each lane; one for all if they access the same one. Lanes that are off load, too."""
+    """The element of each lane, or a scalar if all lanes access the same element. Inactive lanes load, too."""
     b, step = fn.b, lanes.step
     if step == 0:
         return _load(fn, lanes.first, kind, 1)
@@ -35,7 +38,8 @@ def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
 
 
 def store(fn: Surroundings, lanes: AdmittedLanes, value: Value, kind: PtxType) -> None:
-    """Store an element in each active lane; the last one's if they access the same one."""
+    """Store the element of each active lane. If all lanes access the same address, the last active lane's
+    remains."""
     b, step = fn.b, lanes.step
     if step == 0 and value.lanes == 1 and lanes.all_on:
         b.line(f"store {b.typed(value)}, ptr {_pointer(fn, lanes.first).text}, align {kind.bytes}")
@@ -77,7 +81,10 @@ def _store(fn: Surroundings, lanes: AdmittedLanes, value: Value, kind: PtxType) 
 
 
 def _every_other(fn: Surroundings, address: Value, kind: PtxType) -> Value:
-    """Two loads and a shuffle are quicker than a gather. The second load ends with the last lane's element."""
+    """Load every other element with two loads and a shuffle, which is faster than a gather.
+
+    The second load ends with the last lane's element, so it does not read beyond the array.
+    """
     b, W = fn.b, fn.width
     first, last = (_load(fn, b.add(address, n * kind.bytes), kind, W) for n in (0, W - 1))
     return b.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)])

@@ -1,6 +1,7 @@
 """Approximations: ``.approx`` and ``.full``, within the errors that the PTX ISA states for each.
 
-The polynomials are minimax fits (Lawson's iteration on Chebyshev nodes); the error of each is given with it.
+The polynomials are minimax fits (Lawson's iteration on Chebyshev nodes), except that of tanh, whose coefficients
+are those of Eigen's ``ptanh_float``. The error of each is given with it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def exp2(b: Builder, m: Mods, x: Value) -> Value:
-    """2**x in f32: nearest integer apart, polynomial, scaled in two steps so that subnormals come out."""
+    """2**x in f32: a polynomial of x minus the nearest integer, scaled in two steps so that it may be
+    subnormal."""
     clamped = b.select(b.compare("ogt", x, -160.0), x, b.const("float", -160.0))
     clamped = b.select(b.compare("olt", clamped, 130.0), clamped, b.const("float", 130.0))
     whole = b.intrinsic("roundeven", clamped)
@@ -81,7 +83,7 @@ def exp2(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def log2(b: Builder, m: Mods, x: Value) -> Value:
-    """log2(x) in f32: exponent apart, mantissa in [sqrt(1/2), sqrt(2))."""
+    """log2(x) in f32: the exponent plus a polynomial of the mantissa, which is in [sqrt(1/2), sqrt(2))."""
     tiny = b.compare("olt", x, 2.0**-126)
     big = b.select(tiny, b.op("fmul", x, b.const("float", 2.0**24)), x)
     offset = b.sub(b.as_integer(big), 0x3F3504F3)  # sqrt(1/2)
@@ -114,7 +116,7 @@ def _wave(quarter: float) -> Compute:
         result = b.cast("fptrunc", b.select(odd, b.fneg(value), value), "float")
         if quarter:
             return result
-        # sin keeps the sign of zero and of what is too small to matter
+        # sin(x) rounds to x for tiny x, which also keeps the sign of a zero
         small = b.compare("olt", b.intrinsic("fabs", x), 2.0**-20)
         return b.select(small, x, result)
 
@@ -147,7 +149,7 @@ def _inverse_root(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def _div(b: Builder, m: Mods, x: Value, y: Value) -> Value:
-    """x / y; beyond 2**126 the reciprocal of y vanishes: 0, or NaN for an infinite x (PTX ISA, div.approx)."""
+    """x / y. For 2**126 < |y| < inf, the reciprocal is 0: so is x / y, or NaN if x is infinite (PTX ISA, div)."""
     size = b.intrinsic("fabs", y)
     vanishing = b.land(b.compare("ogt", size, 2.0**126), b.compare("olt", size, float("inf")))
     nothing = b.op("fmul", x, b.intrinsic("copysign", b.const("float", 0.0), y))
@@ -159,7 +161,7 @@ def _div_full(b: Builder, m: Mods, x: Value, y: Value) -> Value:
 
 
 def _gross(function: Compute) -> Emit:
-    """``rcp``/``rsqrt.approx.ftz.f64``: the upper 32 bits of source and result only."""
+    """``rcp``/``rsqrt.approx.ftz.f64``, which use only the upper 32 bits of the source and of the result."""
 
     def emit(b: Builder, m: Mods, x: Value) -> Value:
         upper = b.land(b.as_integer(flush(b, x)), 0xFFFFFFFF00000000)

@@ -1,7 +1,7 @@
-"""The function that does a read-modify-write for each lane of a mask: what ``atom`` and ``red`` are lowered to.
+"""Functions that do a read-modify-write for each active lane; ``atom`` and ``red`` are lowered to calls of them.
 
-In shared memory plain operations are enough, since one OS thread runs a block; elsewhere they are atomic on the
-machine.
+Plain operations are enough in shared memory, because one OS thread runs a block. Elsewhere the machine's atomic
+operations are used, unless the launch has only one worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Combine = Callable[[Builder, PtxType, Value, "tuple[Value, ...]"], Value]
 
 
 def combination(operation: str) -> Combine:
-    """The new value in memory, from the old value and the operands."""
+    """A function that computes the new value in memory from the old value and the operands."""
 
     def new(b: Builder, kind: PtxType, old: Value, operands: tuple[Value, ...]) -> Value:
         x = operands[0]
@@ -57,7 +57,7 @@ _NATIVE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_
 
 
 def _native(operation: str, kind: PtxType) -> str | None:
-    """LLVM's atomicrmw operation, if one means the same."""
+    """LLVM's equivalent atomicrmw operation, if there is one."""
     if operation in _NATIVE:
         return _NATIVE[operation]
     if kind.kind in ("signed", "unsigned"):
@@ -78,10 +78,12 @@ class Atomic:
 
 
 def signature(atomic: Atomic, width: int, operands: Sequence[Value], wanted: bool) -> Signature:
-    """The function for it: takes addresses, the mask of the lanes that act, and operands, scalars or vectors.
+    """The signature of its function: addresses, the mask of the active lanes, operands, launch and worker.
 
     Args:
-        wanted: whether it returns the old values.
+        width: lanes of the addresses and the mask.
+        operands: scalars or vectors of ``width`` lanes.
+        wanted: whether the function returns the old values.
     """
     kind = atomic.kind
     shapes = "".join("u" if x.lanes < width else "v" for x in operands)
@@ -95,12 +97,12 @@ def signature(atomic: Atomic, width: int, operands: Sequence[Value], wanted: boo
 
 
 LEAST_PLAIN = {"f32": 2.0**-100, "f64": 0.0}
-"""The magnitude from which on a sum needs neither flushing nor the canonical NaN. An f32 of this or more has an
-operand whose last place is at least 2^-124: a subnormal beside it, less than 2^-126, is lost in rounding."""
+"""A sum of at least this magnitude needs neither flushing nor the canonical NaN. If it is an f32, the ulp of one
+operand is at least 2^-124, so a subnormal operand, below 2^-126, is lost in rounding."""
 
 
 class _OneLane:
-    """The operation in one lane, in the code of a function with ``launch`` and ``worker``.
+    """Emits the operation of one lane in a function with the parameters ``launch`` and ``worker``.
 
     Args:
         static: bytes of static shared memory.
@@ -119,8 +121,8 @@ class _OneLane:
         return old
 
     def locked(self, address: Value, operands: Sequence[Value]) -> Value:
-        """The operation by the machine's instruction if it has one, otherwise a loop of compare-and-swap on the
-        bits; returns the old value."""
+        """Use the machine's atomic instruction if there is one, otherwise a compare-and-swap loop on the bits;
+        returns the old value."""
         f, kind = self.f, self.atomic.kind
         pointer = f.term(address).to("ptr")
         native = _native(self.atomic.operation, kind)
@@ -141,7 +143,7 @@ class _OneLane:
         return f.bitcast(seen.value, kind.llvm)
 
     def _after(self, address: Value, before: Value, operands: Sequence[Value]) -> Value:
-        """The new value at an address."""
+        """The new value at an address. ``add.f32`` flushes subnormals, except in shared memory."""
         f, kind, space = self.f, self.atomic.kind, self.atomic.space
         combine = combination(self.atomic.operation)
         after = combine(f, kind, before, tuple(operands))
@@ -159,11 +161,12 @@ class _OneLane:
 
 
 class AtomicFunction:
-    """Writes the function of a signature, for vectors of ``width`` lanes.
+    """Emits the function of a signature, for vectors of ``width`` lanes.
 
-    Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
-    lanes follow one another without a test and without a lock: a histogram takes a third of the time. There a sum
-    of floats is the processor's, if it is :data:`LEAST_PLAIN` or more; a function does the others.
+    If no other thread can interfere (in shared memory, or while the launch has one worker), all lanes are active
+    and run in their usual order, one lane follows another without tests and locks; a histogram then takes a third
+    of the time. In this case, floats are added with one ``fadd`` if the sum is at least :data:`LEAST_PLAIN`; a
+    separate function adds the others.
 
     Args:
         static: bytes of static shared memory.
@@ -179,7 +182,7 @@ class AtomicFunction:
         self.results = f.array(Value(f.local(vector_type(atomic.kind.llvm, width)), "ptr"), atomic.kind.llvm)
 
     def definitions(self) -> list[Definition]:
-        """The function, and what it calls."""
+        """The function, and the one that it calls, if any."""
         f, element = self.f, self.atomic.kind.llvm
         out = Value(self.results.pointer, "ptr")
         if self.wanted:
@@ -209,13 +212,13 @@ class AtomicFunction:
 
     @property
     def _one_signature(self) -> Signature:
-        """The operation in one lane, while no other thread runs."""
+        """Of the function for one lane that :meth:`_rest` defines."""
         kind = self.atomic.kind.llvm
         given = {"a": "i64", "x0": kind, "launch": "ptr", "worker": "ptr"}
         return Signature(f"{self.f.signature.name}.one", "void", given)
 
     def _rest(self) -> list[Definition]:
-        """The function for sums that the processor's addition does not do."""
+        """The function for sums that one ``fadd`` does not compute correctly; empty for other operations."""
         if not self._adds_floats:
             return []
         one = FunctionBuilder(
@@ -229,7 +232,7 @@ class AtomicFunction:
         return [one.definition()]
 
     def _alone(self, lane: int) -> None:
-        """The operation in one lane, while no other thread runs."""
+        """The operation in one lane, while no other thread can interfere."""
         address = self.f.extract(self.addresses, lane)
         operands = [self.f.extract(x, lane) for x in self.operands]
         old = self._summed(address, operands[0]) if self._adds_floats else self.one.plain(address, operands)
@@ -237,7 +240,7 @@ class AtomicFunction:
             self.results[lane] = old
 
     def _summed(self, address: Value, x: Value) -> Term:
-        """The sum of a float and what is at an address goes there; returns the old value."""
+        """Add a float to the one at an address; returns the old value."""
         f, kind = self.f, self.atomic.kind
         pointer = f.term(address).to("ptr")
         old = f.load(kind.llvm, pointer, kind.bytes)
@@ -250,7 +253,7 @@ class AtomicFunction:
         return old
 
     def _lane(self, lane: Value) -> None:
-        """The operation in one lane, atomic where other threads may run."""
+        """The operation in one lane, atomic where other threads may interfere."""
         address = self.f.extract(self.addresses, lane)
         operands = [self.f.extract(x, lane) for x in self.operands]
         old = (

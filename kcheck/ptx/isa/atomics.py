@@ -1,9 +1,9 @@
-"""``atom`` and ``red``: read-modify-write, lane after lane in the order set by the launch.
+"""``atom`` and ``red``: read-modify-write, one lane after another in the order set by the launch.
 
-Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red". In shared memory plain
-operations are enough, since one OS thread runs a block; elsewhere they are atomic on the machine, whatever the
-scope (:mod:`kcheck.ptx.isa.atomic_function`). ``atom.add.f32`` flushes subnormals in global memory and keeps them
-in shared memory, as the ISA says.
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red". Plain operations are enough
+in shared memory, because one OS thread runs a block; elsewhere the machine's atomic operations are used, whatever
+the scope (:mod:`kcheck.ptx.isa.atomic_function`). ``atom.add.f32`` flushes subnormals in global memory and keeps
+them in shared memory, as the ISA says.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     update = Update(access, address, operation, allowed, target, operands[1:])
     for observer in fn.observers:
         observer.updates(i, update)
-    # No lane reads the old value of most atomics that NVVM emits as ``atom``.
+    # For most atomics that NVVM emits as ``atom``, no lane reads the old value.
     wanted_back = isinstance(target, Register) and target.name not in fn.unread
     tells_outcome = operation == "cas" and any(observer.wants_outcome for observer in fn.observers)
     wanted_back |= tells_outcome
@@ -129,10 +129,12 @@ def _in_place(
     value: Value,
     out_of_line: Callable[[], Value],
 ) -> None:
-    """The operation lane by lane, without test, lock or call, if all lanes are on and no other thread runs.
+    """Emit the operation lane by lane, without tests, locks or calls, for the case that all lanes are active and
+    no other thread can interfere.
 
-    ``offset``: the offsets of the addresses in the shared window if known, otherwise the addresses again.
-    ``out_of_line``: writes the call for other cases.
+    Args:
+        offset: the offsets of the addresses in the shared window if known, otherwise the addresses again.
+        out_of_line: emits the call for the other cases.
     """
     b, kind = fn.b, atomic.kind
     quiet = b.compare("eq", b.mask_bits(allowed), -1)
@@ -159,7 +161,8 @@ def _lanes(b: Builder, value: Value) -> list[Value]:
 
 
 def _pieces(b: Builder, offsets: Value) -> list[Value]:
-    """The offset in each lane, i64: taken from the vector 64 bits at a time, since extracting a lane is slow."""
+    """The offset of each lane, i64, extracted from the vector 64 bits at a time, because each extraction is
+    slow."""
     each = 64 // offsets.bits
     whole = vector_type("i64", b.width // each)
     words = offsets if each == 1 else b.value(f"bitcast {b.typed(offsets)} to {whole}", "i64", b.width // each)

@@ -25,11 +25,11 @@ _ALIGNED = frozenset({"cta", "aligned"})
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What a stop waits for.
+    """What a suspension point waits for.
 
     Attributes:
         kind: ``block``, ``grid``, ``warp`` (lanes of one warp that are in several vectors), or ``spin`` (nothing:
-            it continues after the others had their turn).
+            it resumes after the others have run).
         number: which of the 16 barriers of a block; ``threads``: how many it waits for, None for all.
         predicate: of a reduction.
         aligned: all threads of a warp must reach it together; ``bar`` is ``barrier.aligned``.
@@ -67,7 +67,7 @@ class Arrival:
             _add(fn, Block.arrived, number, lanes)
 
     def _uniform(self, fn: Surroundings, operation: Operation, operand: Operand) -> Value:
-        """An operand that the ISA requires to be the same for all lanes: that of the first active one."""
+        """The value in the first active lane of an operand that the ISA requires to be the same in all lanes."""
         value = fn.read(operation, operand, TYPES["u32"])
         return fn.b.extract(value, fn.first_active())
 
@@ -81,7 +81,7 @@ def _add(fn: Surroundings, counts: Any, number: Value, lanes: Value) -> None:
 
 
 def arrival(fn: Surroundings, operation: Operation) -> Arrival:
-    """The stop for a barrier.
+    """What a barrier instruction, or a call of the grid barrier, waits for.
 
     Raises:
         PtxError: an unsupported barrier (of clusters), or wrong operands.
@@ -101,7 +101,7 @@ def arrival(fn: Surroundings, operation: Operation) -> Arrival:
 
 
 def finish_reduction(fn: Surroundings, operation: Instruction, point: int) -> None:
-    """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
+    """Write the result of ``bar.red`` as lanes leave it, from the counts of the completed barrier."""
     b = fn.b
     number = load_field(b, SuspendedLanes, point_address(b, point).text, SuspendedLanes.barrier)
     true = load_field(b, Block, "%block", Block.true_result, number)
@@ -118,9 +118,9 @@ def finish_reduction(fn: Surroundings, operation: Instruction, point: int) -> No
 
 @effect("bar", "barrier")
 def without_waiting(fn: Surroundings, i: Instruction) -> None:
-    """``bar.arrive`` counts its threads and continues; ``bar.warp.sync`` waits for nothing: lanes stay together.
+    """``bar.arrive`` counts its threads and continues; ``bar.warp.sync`` does not wait: lanes run in lockstep.
 
-    It is a finding if a ``bar.warp.sync`` names lanes that are missing.
+    A ``bar.warp.sync`` that names lanes that are missing is a finding.
     """
     b = fn.b
     words = [m for m in i.modifiers if m not in _ALIGNED]

@@ -19,7 +19,7 @@ def _cnot(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def shift_clamped(b: Builder, name: str, x: Value, count: Value) -> Value:
-    """A shift by an unsigned 32-bit count: at or past the width 0, or all sign bits (LLVM: poison)."""
+    """A shift by an unsigned 32-bit count; one of at least the width gives 0, or all sign bits (LLVM: poison)."""
     bits = x.bits
     clamped = b.intrinsic("umin", count, b.const("i32", bits - 1))
     shifted = b.shift(name, x, b.resize(clamped, x.type))
@@ -74,7 +74,11 @@ def _brev(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def _bfind(b: Builder, m: Mods, x: Value) -> Value:
-    """The highest bit that differs from the sign, from bit 0, or from the top for ``.shiftamt``; else -1."""
+    """The position of the highest bit that differs from the sign: from bit 0, or from the top if ``.shiftamt``; or
+    -1.
+
+    Unsigned types: of the highest bit that is set.
+    """
     if m.type().kind == "signed":
         x = b.select(b.compare("slt", x, 0), b.invert(x), x)
     zeros = b.resize(b.flagged_intrinsic("ctlz", x, False), "i32")
@@ -83,7 +87,7 @@ def _bfind(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def _bfe(b: Builder, m: Mods, x: Value, position: Value, length: Value) -> Value:
-    """PTX ISA, bfe: position and length are their low 8 bits; past the top the sign bit (or 0) fills in."""
+    """PTX ISA, bfe: only the low 8 bits of position and length count; bits past the top are the sign bit, or 0."""
     bits = x.bits
     start = b.land(position, 0xFF)
     size = b.land(length, 0xFF)
@@ -105,7 +109,7 @@ def _bfe(b: Builder, m: Mods, x: Value, position: Value, length: Value) -> Value
 
 
 def _bfi(b: Builder, m: Mods, field: Value, base: Value, position: Value, length: Value) -> Value:
-    """PTX ISA, bfi: the low bits of ``field`` put into ``base``; bits past the top are dropped."""
+    """PTX ISA, bfi: the low bits of ``field`` inserted into ``base``; bits past the top are dropped."""
     bits = base.bits
     start = b.land(position, 0xFF)
     size = b.intrinsic("umin", b.land(length, 0xFF), b.const("i32", bits))
@@ -115,7 +119,7 @@ def _bfi(b: Builder, m: Mods, field: Value, base: Value, position: Value, length
 
 
 def _prmt(b: Builder, m: Mods, x: Value, y: Value, selector: Value) -> Value:
-    """Bytes of y:x picked by nibbles; bit 3 of a nibble spreads the byte's sign."""
+    """Bytes of y:x selected by nibbles; bit 3 of a nibble replicates the byte's sign bit."""
     whole = b.lor(b.shift("shl", b.resize(y, "i64"), 32), b.resize(x, "i64"))
     mode = m.get("mode")
     result = b.const("i32", 0)
@@ -137,7 +141,7 @@ def _prmt(b: Builder, m: Mods, x: Value, y: Value, selector: Value) -> Value:
 
 
 def _prmt_mode(b: Builder, mode: str, i: int, low: Value) -> Value:
-    """Which byte of the eight goes to byte i: PTX ISA, prmt, the table of modes."""
+    """Which of the eight bytes goes to byte i: PTX ISA, prmt, the table of modes."""
     if mode == "f4e":
         return b.add(low, i)
     if mode == "b4e":
@@ -152,7 +156,7 @@ def _prmt_mode(b: Builder, mode: str, i: int, low: Value) -> Value:
 
 
 def _bmsk(b: Builder, m: Mods, position: Value, length: Value) -> Value:
-    """A mask of ``length`` ones from ``position``: PTX ISA, bmsk (.clamp: as they are; .wrap: modulo 32)."""
+    """A mask of ``length`` ones from ``position``: PTX ISA, bmsk (.clamp: both unchanged; .wrap: modulo 32)."""
     if m.get("mode") == "wrap":
         position, length = b.land(position, 31), b.land(length, 31)
     ones = b.invert(shift_clamped(b, "shl", b.const("i32", -1), length))
@@ -160,7 +164,7 @@ def _bmsk(b: Builder, m: Mods, position: Value, length: Value) -> Value:
 
 
 def _szext(b: Builder, m: Mods, x: Value, size: Value) -> Value:
-    """x cut to its low ``size`` bits and extended back: PTX ISA, szext."""
+    """The low ``size`` bits of x, sign- or zero-extended: PTX ISA, szext."""
     signed = m.type().kind == "signed"
     if m.get("mode") == "wrap":
         size = b.land(size, 31)
@@ -172,12 +176,13 @@ def _szext(b: Builder, m: Mods, x: Value, size: Value) -> Value:
 
 
 def _fns(b: Builder, m: Mods, mask: Value, base: Value, offset: Value) -> Value:
-    """The n-th set bit of a mask, from a place up, or for a negative n down: PTX ISA, fns."""
+    """The position of the n-th set bit of a mask, from ``base`` up, or down if n is negative; or -1: PTX ISA,
+    fns."""
     down = b.compare("slt", offset, 0)
     bits = b.select(down, b.intrinsic("bitreverse", mask), mask)
     start = b.select(down, b.sub(b.const("i32", 31), base), base)
     left = b.land(bits, shift_clamped(b, "shl", b.const("i32", -1), start))
-    exact = b.compare("eq", offset, 0)  # the bit at the place itself
+    exact = b.compare("eq", offset, 0)  # the bit at ``base`` itself
     left = b.select(exact, b.land(left, shift_clamped(b, "shl", b.const("i32", 1), start)), left)
     count = b.select(down, b.sub(b.const("i32", 0), offset), offset)
     for n in range(1, 32):

@@ -46,7 +46,7 @@ def _setp(b: Builder, m: Mods, x: Value, y: Value, c: Value | None = None) -> tu
 
 
 def joined(b: Builder, m: Mods, holds: Value, c: Value | None = None) -> tuple[Value, Value]:
-    """Both results of ``setp``, if a comparison ``holds``: it and its opposite, each joined with a predicate."""
+    """Both results of ``setp``: the comparison ``holds`` and its negation, each combined with predicate ``c``."""
     fails = b.invert(holds)
     if c is None:
         return holds, fails
@@ -67,7 +67,7 @@ def _set(b: Builder, m: Mods, x: Value, y: Value, c: Value | None = None) -> Val
 
 
 def _halves(b: Builder, m: Mods, shift: int, *pairs: Value) -> tuple[Mods, list[Value]]:
-    """The half of each packed pair that begins at a bit, and the modifiers for a comparison of halves."""
+    """The modifiers for a comparison of halves, and the half of each packed pair that begins at bit ``shift``."""
     half = m.bound["T"][:-2]
     kind = "half" if half == "f16" else "i16"
     found = [b.bitcast(b.resize(b.shift("lshr", pair, shift), "i16"), kind) for pair in pairs]

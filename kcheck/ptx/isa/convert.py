@@ -60,15 +60,15 @@ def _integer_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxTyp
 
 
 def _integer_to_narrow(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
-    """An integer to f16 or bf16, through a wider float that holds it exactly or rounded to odd, so that only the
-    last rounding decides."""
+    """An integer to f16 or bf16, through a wider float that holds it exactly or rounded to odd, so that the result
+    is as if rounded once."""
     signed = source.kind == "signed"
     name = "sitofp" if signed else "uitofp"
     if source.bits < 64:
         return _narrow(b, m, b.cast(name, x, "float" if source.bits <= 16 else "double"), to)
     negative = b.compare("slt", x, 0) if signed else b.const("i1", 0)
     size = b.select(negative, b.sub(b.const("i64", 0), x), x)
-    # From 2**53 on, the 11 low bits are held by one sticky bit above them: what is left fits a double.
+    # From 2**53 on, one sticky bit above the 11 low bits replaces them, so that the number fits in a double.
     sticky = b.shift("shl", b.resize(b.compare("ne", b.land(size, 0x7FF), 0), "i64"), 11)
     odd = b.lor(b.land(size, ~0x7FF), sticky)
     magnitude = b.cast("uitofp", b.select(b.compare("ugt", size, (1 << 53) - 1), odd, size), "double")
@@ -76,10 +76,10 @@ def _integer_to_narrow(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxTy
 
 
 def _float_to_integer(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
-    """Rounded to an integral value, clamped to the range; a NaN is 0, or the top bit where 64 bits are in it."""
+    """Round to an integral value and clamp it. NaN becomes 0, or the top bit if source or result has 64 bits."""
     if m.get("rnd") in _TO_INTEGRAL and m.get("rnd") != "rzi":
         x = b.intrinsic(_TO_INTEGRAL[m.get("rnd")], x)
-    if x.type == "half":  # LLVM 22 makes -32768 of NaN for i16 where the processor has AVX512-FP16
+    if x.type == "half":  # LLVM 22 converts NaN to the i16 -32768 on processors with AVX512-FP16
         x = b.cast("fpext", x, "float")
     name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
     result = b.intrinsic(name, x, result=to.llvm)
@@ -115,7 +115,7 @@ def _float_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType)
 
 
 def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
-    """f64, f32 or f16 to f16 or bf16, under ``rn`` or ``rz``, with ``.sat``, ``.relu`` and ``.satfinite``."""
+    """f64, f32 or f16 to f16 or bf16, in any rounding mode, with ``.sat``, ``.relu`` and ``.satfinite``."""
     mode = m.get("rnd")
     if "sat" in m:
         x = saturate(b, x)
@@ -124,7 +124,7 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
     if "satfinite" in m:
         x = _finite(b, x, _LARGEST[to.name])
     if x.type == "double":
-        x = odd_single(b, x)  # and no call of compiler-rt, which the machine code cannot link
+        x = odd_single(b, x)  # LLVM would call compiler-rt, which is not linked
     if to.name == "bf16":
         x = b.cast("fpext", x, "float")
         if mode == "rz":
@@ -144,14 +144,14 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
 
 
 def _finite(b: Builder, x: Value, largest: int) -> Value:
-    """``.satfinite`` on an f32: magnitudes above the destination's largest, given as f32 bits, become that."""
+    """``.satfinite`` on an f32: clamp magnitudes to the destination's largest, given as f32 bits."""
     most = b.float_bits("float", largest)
     beyond = b.compare("ogt", b.intrinsic("fabs", x), most)
     return b.select(beyond, b.intrinsic("copysign", most, x), x)
 
 
 def _away_or_towards(b: Builder, x: Value, mode: str) -> Value:
-    """f32 to bf16 towards one infinity: cut, and a step where bits were lost on the side to round to."""
+    """f32 to bf16 towards -inf or +inf: truncate, then step away from 0 if bits were lost and the sign matches."""
     bits = b.as_integer(x)
     cut = b.shift("lshr", bits, 16)
     lost = b.compare("ne", b.land(bits, 0xFFFF), 0)
@@ -191,7 +191,7 @@ def _pack(b: Builder, m: Mods, high: Value, low: Value, rest: Value | None = Non
 
 
 def _tf32(b: Builder, m: Mods, x: Value) -> Value:
-    """f32 to tf32: 10 fraction bits kept, to nearest with ties away (rna) or to even (rn), or cut (rz)."""
+    """f32 to tf32: keep 10 fraction bits; to nearest with ties away (rna) or to even (rn), or truncated (rz)."""
     mode = m.get("rnd")
     if "relu" in m:
         x = b.select(b.compare("olt", x, 0.0), b.const("float", 0.0), x)

@@ -34,8 +34,7 @@ class CopyForm:
 
     Attributes:
         size: bytes to write.
-        amount: the operand that says how many bytes to read, or that reading is to be left out (a predicate);
-            None: all.
+        amount: the number of bytes to read, or a predicate that says to read none; None to read all.
     """
 
     size: int
@@ -43,7 +42,7 @@ class CopyForm:
 
 
 def form(fn: Surroundings, i: Instruction) -> CopyForm:
-    """What the modifiers and operands of a ``cp.async`` say.
+    """The form that the modifiers and operands of a ``cp.async`` specify.
 
     Raises:
         PtxError: an unsupported form.
@@ -87,7 +86,7 @@ def cp(fn: Surroundings, i: Instruction) -> None:
 
 
 def wait(fn: Surroundings, i: Instruction, limit: Value) -> None:
-    """Complete the copies of the active lanes in groups below a number, i32."""
+    """Complete the active lanes' copies that are in groups with numbers below ``limit``, i32."""
     b = fn.b
     limit, mask = b.splat(limit), b.splat(fn.active)
     site = fn.unit.site(i, "")
@@ -95,9 +94,10 @@ def wait(fn: Surroundings, i: Instruction, limit: Value) -> None:
 
 
 def _arrive(fn: Surroundings, i: Instruction) -> None:
-    """``cp.async.mbarrier.arrive{.noinc}``: an arrival once the thread's copies so far are complete, which is now.
+    """``cp.async.mbarrier.arrive{.noinc}``: an arrival when the thread's earlier copies are complete, which is
+    now.
 
-    Without ``.noinc`` the object waits for one more arrival first, so that nothing changes.
+    Without ``.noinc``, the object first expects one more arrival, so this arrival has no effect.
     """
     if not {"noinc", "shared", "shared::cta", "b64"}.issuperset(i.modifiers[3:]):
         raise fn.fail(i, "not supported")
@@ -108,7 +108,7 @@ def _arrive(fn: Surroundings, i: Instruction) -> None:
 
 
 def _commit(fn: Surroundings, queue: CopyQueue) -> None:
-    """The copies since the last commit are a group."""
+    """Make the copies since the last commit a group."""
     b = fn.b
     before = queue.committed(b)
     queue.commit(b, b.select(fn.active, b.add(before, 1), before))
@@ -120,7 +120,8 @@ def _copy(fn: Surroundings, i: Instruction, f: CopyForm) -> None:
     source = b.splat(fn.address(i, i.operands[1], "global"))
     amount = b.splat(_amount(fn, i, f))
     before = fn.active
-    # Where nothing is read the source may be anywhere; where a part is read only that part must exist.
+    # A lane that reads nothing may have any source address; of a lane that reads a part, only that part is
+    # checked.
     reads, writes = fn.unit.site(i, "global"), fn.unit.site(i, "shared")
     fn.active = admitted(fn, to, "shared", FaultKind.OUT_OF_BOUNDS_STORE, f.size, writes)
     if f.amount is None:
@@ -154,7 +155,7 @@ def _amount(fn: Surroundings, i: Instruction, f: CopyForm) -> Value:
 
 
 def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, size: int, site: int) -> Value:
-    """Of the lanes that read only a part, those that may; the others are recorded."""
+    """Of ``lanes``, which read only a part: those whose part is valid. Records a fault for each of the others."""
     b = fn.b
     lanes = b.splat(lanes)
     slot = f"%{b.fresh('parts')}"

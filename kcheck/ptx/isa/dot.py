@@ -1,4 +1,4 @@
-"""What a tensor core adds up: the inner products of ``mma``, bit by bit.
+"""How a tensor core accumulates: the inner products of ``mma``, bit by bit.
 
 NVIDIA does not specify how an ``mma`` accumulates. Others have measured it, and models built on the measurements
 match the hardware bit for bit on more than a million inputs: Xie et al., "MMA-Sim: Bit-Accurate Reference Model of
@@ -11,9 +11,10 @@ This module follows them:
 2. All terms are aligned to the largest exponent among them and truncated to FRACTION fractional bits. A zero
    has the exponent -126.
 3. The sum of these is exact. It is truncated to f32, or rounded to nearest even to f16.
-4. Before sm_90, K terms are two blocks, one after the other, where the shape has the most terms of its type.
+4. Before sm_90, the shape with the largest K of its type adds its products in two blocks, one after the other.
 
-On sm_89 terms of 8-bit floats keep 13 bits, and their f32 results as well. NaNs are 0x7FFFFFFF or 0x7FFF.
+On sm_89, terms of 8-bit floats keep 13 fractional bits, and so do their f32 results. NaNs are 0x7FFFFFFF or
+0x7FFF.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.ir.builder import Builder, Value
 
 ZERO_EXPONENT = -126
-"""What a tensor core takes for the exponent of a zero."""
+"""The exponent that a tensor core gives a zero."""
 
 _ONE = 127 << 23
 _FIELD = 0x7F800000
@@ -38,7 +39,7 @@ class Format:
 
     Attributes:
         least: the exponent of its smallest normal number, which its subnormals share.
-        narrow: products of it, and their sums, are normal f32 numbers.
+        narrow: products of such numbers, and their sums, are normal f32 numbers.
     """
 
     name: str
@@ -61,13 +62,13 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """How one instruction adds up.
+    """How one instruction accumulates.
 
     Attributes:
         a, b: formats of the factors.
         fraction: fractional bits of an aligned term.
         block: terms that are added at once.
-        half: the accumulator and the result are f16, else f32.
+        half: the accumulator and the result are f16; otherwise they are f32.
         kept: fraction bits of an f32 result.
     """
 
@@ -80,7 +81,7 @@ class Accumulation:
 
     @property
     def integer(self) -> str:
-        """The type that holds the sum of a block: each product has two bits before the point."""
+        """A type in which the sum of a block fits: each product has two integer bits."""
         return "i32" if self.fraction + 2 + self.block.bit_length() <= 31 else "i64"
 
 
@@ -88,8 +89,8 @@ def tensor_sum(bits: int, k: int, capability: int) -> TensorSum:
     """How the float32 sums of a shape are computed.
 
     Args:
-        bits: of an element of A and B.
-        k: terms of the shape.
+        bits: size of an element of A and B.
+        k: the shape's K.
         capability: 80 for sm_80.
     """
     if capability >= 90:
@@ -102,12 +103,12 @@ def tensor_sum(bits: int, k: int, capability: int) -> TensorSum:
 
 @dataclass(frozen=True, slots=True)
 class DotFactor:
-    """A factor, split.
+    """A factor, split into significand and exponent.
 
     Attributes:
         number: its value as f32.
         significand: f32, below 2; the number itself in narrow formats, which do not need it.
-        exponent: not biased; i32, in narrow formats i16.
+        exponent: unbiased; i32, or i16 in narrow formats.
     """
 
     number: Value
@@ -116,7 +117,7 @@ class DotFactor:
 
 
 def split(b: Builder, x: Value, f: Format) -> DotFactor:
-    """A factor from its f32 value; whatever for infinities and NaNs."""
+    """Split a factor, given as f32. The parts of infinities and NaNs are meaningless."""
     bits = b.as_integer(x)
     field = b.land(bits, _FIELD)
     if f.narrow:
@@ -135,18 +136,19 @@ Pairs = Sequence[tuple[DotFactor, DotFactor]]
 
 
 def accumulate(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> list[Value]:
-    """``c`` and the products of the pairs, after each block, if all are finite. f32; those of f16 are widened."""
+    """The sum of ``c`` and the products, after each block, if all are finite; f32, to which f16 sums are
+    widened."""
     results: list[Value] = []
     for block in _blocks(rule, pairs):
         c = (_narrow if rule.a.narrow else _wide)(b, rule, c, block)
-        if results:  # what has overflowed stays so
+        if results:  # an overflow persists
             c = b.select(_is_finite(b, results[-1]), c, results[-1])
         results.append(c)
     return results
 
 
 def accumulate_any(b: Builder, rule: Accumulation, c: Value, pairs: Pairs, finite: Sequence[Value]) -> Value:
-    """The same with infinities and NaNs. ``finite``: what :func:`accumulate` gave."""
+    """The final sum, with infinities and NaNs. ``finite``: the result of :func:`accumulate`."""
     for block, usual in zip(_blocks(rule, pairs), finite, strict=True):
         odd = _special(b, c, block)
         c = b.select(_is_finite(b, odd), usual, odd)
@@ -211,7 +213,8 @@ def _wide(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> Value:
 
 
 def _power(b: Builder, exponent: Value, fraction: int) -> Value:
-    """2**(exponent + fraction) for an exponent of 0 or less; what is too small to leave a bit is small."""
+    """2**(exponent + fraction) for an exponent of at most 0, but at least 2**-126, which leaves no bit of a
+    term."""
     field = b.intrinsic("smax", b.add(exponent, 127 + fraction), b.const("i32", 1))
     return b.bitcast(b.shift("shl", field, 23), "float")
 
@@ -233,7 +236,7 @@ def _result(b: Builder, rule: Accumulation, total: Value, exponent: Value) -> Va
         drop = b.intrinsic("smin", b.intrinsic("smax", drop, beyond), b.const("i32", bits - 1))
     places = b.resize(drop, kind)
     cut = b.shift("shl", b.shift("lshr", size, places), places)
-    if rule.half:  # rounding to odd first, so that rounding again is right
+    if rule.half:  # round to odd first, so that rounding again is correct
         last = b.shift("shl", b.splat(b.const(kind, 1)), places)
         cut = b.select(b.compare("ne", cut, size), b.lor(cut, last), cut)
     signed = b.select(b.compare("slt", total, 0), b.sub(b.const(kind, 0), cut), cut)
@@ -251,7 +254,7 @@ def _result(b: Builder, rule: Accumulation, total: Value, exponent: Value) -> Va
 
 
 def _special(b: Builder, c: Value, pairs: Pairs) -> Value:
-    """The sum where any input is infinite or a NaN; a finite number where none is."""
+    """The sum if any input is infinite or a NaN; otherwise some finite number."""
     # Scaled, so that finite terms do not overflow.
     small = b.const("float", 2.0**-80)
     total = b.op("fmul", c, small)

@@ -1,7 +1,7 @@
-"""Instructions that are more than a map of values: the registry of their handlers.
+"""The registry of handlers, for instructions that do more than map values to values.
 
-A handler takes the function being lowered and the instruction; ``fn.active`` holds the lanes that execute it, its
-guard included.
+A handler takes the function being lowered and the instruction; ``fn.active`` holds the lanes that execute it,
+after its guard was applied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EFFECTS: dict[str, Handler] = {}
 
 
 def effect(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Register a handler."""
+    """Register a handler for these opcodes."""
 
     def register(handler: Handler) -> Handler:
         for opcode in opcodes:
@@ -35,7 +35,7 @@ def without_policy(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def ordered(fn: Surroundings, instruction: Instruction, count: int) -> None:
-    """Refuse an instruction that has another number of operands, not counting a cache policy.
+    """Reject an instruction whose number of operands, not counting a cache policy, is not ``count``.
 
     Raises:
         PtxError: naming the instruction.

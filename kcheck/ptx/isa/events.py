@@ -1,16 +1,16 @@
-"""What happens while a function is lowered, for its observers: the events of an instruction.
+"""The events that the observers of a function receive while it is lowered.
 
 Instructions and the lowering announce what they do to each :class:`Observer` of the function being lowered
-(``for observer in fn.observers: observer.branches(i, guard)``), and do not know who watches. Without observers no
-instruction is written for them. An observer writes its own instructions to the function's builder at the place of
-the event: before the code of what is announced, unless the event says *after*. Observers are called in the order
-in which :mod:`kcheck.ptx.compile` registers their sanitizers.
+(``for observer in fn.observers: observer.branches(i, guard)``); they do not know which observers there are.
+Without observers, no instructions are emitted for them. An observer emits its instructions with the function's
+builder where the event occurs: before the code of the announced operation, unless the event says *after*.
+Observers are called in the order in which :mod:`kcheck.ptx.compile` registers their sanitizers.
 
-Rows of the instruction table announce what they compute by themselves, and so do loads and stores that go through
+Rows of the instruction table are announced automatically, and so are loads and stores that go through
 :mod:`kcheck.ptx.isa.loadstore`. Any other handler announces its results: with :meth:`Observer.derives`, unless a
-more exact event fits.
+more specific event applies.
 
-A :class:`Carrier` is an observer that keeps a *companion* for each value, which goes to memory and back with it.
+A :class:`Carrier` is an observer that keeps a *companion* for each value; it is stored and loaded with the value.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
 from kcheck.ptx.syntax.types import PtxType
 
 Triple = tuple[list[Value], list[Value], Value]
-"""What makes an element of D: elements of a row of A, of a column of B, and one of C."""
+"""The operands of one element of D: elements of a row of A, elements of a column of B, and an element of C."""
 
 Arrange = Callable[[Builder, Sequence[Value], Sequence[Value], Sequence[Value]], list[Triple]]
-"""From the elements of A, B and C that each lane holds: those that make each element of D of the lane."""
+"""Maps the elements of A, B and C that each lane holds to the operands of each of the lane's elements of D."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An asynchronous copy from global to shared memory in each active lane, all admitted.
+    """An asynchronous copy from global to shared memory in each active lane, with valid addresses.
 
     Attributes:
         target, source: addresses, i64 vectors.
-        amount: the bytes to read, i32; what is left of the ``size`` bytes to write gets 0.
+        amount: the bytes to read, i32; the rest of the ``size`` bytes to write is zeroed.
         reads, writes: the numbers of the sites.
     """
 
@@ -86,7 +86,8 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """What goes with one value: an integer of the value's bits, and a flag (i1) if it went through a call."""
+    """The companion of a value: an integer with as many bits, and a flag (i1) if the value passed through a
+    call."""
 
     value: Value
     flag: Value | None = None
@@ -112,7 +113,7 @@ class Observer:
         """Each bit of the results may depend on each bit of the sources, in the same lane."""
 
     def moves(self, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
-        """Bits go from a source to a target as they are; one of them may be a vector of parts, lowest first."""
+        """Bits are copied unchanged from a source to a target; either may be a vector of parts, lowest first."""
 
     def moved(self, i: Instruction, source: Operand, value: Value) -> None:
         """After the source of a move was read, before the target is written."""
@@ -126,7 +127,7 @@ class Observer:
         """A function that is called, not a kernel, begins."""
 
     def begins(self, operations: Sequence[Operation]) -> None:
-        """The active lanes, at least one, are about to execute a basic block, its terminator included."""
+        """The active lanes, at least one, are about to execute a basic block, including its terminator."""
 
     def branches(self, operation: Operation, condition: Operand) -> None:
         """A predicate, an index or a target decides where the active lanes continue, or whether they execute."""
@@ -137,10 +138,10 @@ class Observer:
         """The active lanes are about to access the address that an operand names."""
 
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
-        """A load, a store (of ``values``) or an atomic is about to be made; nothing has been checked yet."""
+        """A load, a store (of ``values``) or an atomic is about to execute; nothing has been checked yet."""
 
     def updates(self, i: Instruction, update: Update) -> None:
-        """An atomic is about to be made, in lanes that may access the address."""
+        """An atomic is about to execute, in the lanes that may access the address."""
 
     def updated(self, i: Instruction, update: Update, succeeded: Value | None) -> None:
         """After an atomic. ``succeeded``: of a compare-and-swap if :attr:`wants_outcome`, the lanes that wrote."""
@@ -149,7 +150,7 @@ class Observer:
         """An asynchronous copy is about to begin."""
 
     def uses(self, i: Instruction, operand: Operand) -> None:
-        """An operand is used in a way that no result shows: the size of a copy, the count of a barrier."""
+        """An operand is used, but not to compute a result: the size of a copy, the count of a barrier."""
 
     def visits(self, i: Instruction, access: Access, allowed: Value) -> None:
         """An mbarrier object is about to be used in the lanes that may access it, i1."""
@@ -166,7 +167,7 @@ class Observer:
     # --- lanes of a warp
 
     def synchronizes(self, members: Value) -> None:
-        """The active lanes synchronize, those together that name each other. ``members``: their masks, i32."""
+        """Active lanes that name each other synchronize. ``members``: the mask of lanes that each names, i32."""
 
     def joins(self, i: Instruction, here: Value) -> None:
         """A vote, ``match`` or ``redux``: results depend on the second operand in the lanes ``here`` (bits)."""
@@ -183,7 +184,7 @@ class Observer:
         """
 
     def exchanges(self, i: Instruction, move: Callable[[Value], Value]) -> None:
-        """Halves of 32-bit values go from lane to lane (``movmatrix``), as ``move`` does it."""
+        """Halves of 32-bit values move between lanes (``movmatrix``), as ``move`` moves them."""
 
     def multiplies(
         self, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
@@ -205,7 +206,7 @@ class Observer:
 
 
 class Carrier(Observer, ABC):
-    """An observer whose companions go to memory and back with the values. A function has at most one."""
+    """An observer whose companions are stored and loaded with the values. A function has at most one."""
 
     # --- memory that loads and stores access
 
@@ -215,7 +216,7 @@ class Carrier(Observer, ABC):
 
     @abstractmethod
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
-        """After a load whose code put the companion in the slot."""
+        """After a load that wrote the companion to the slot: the companion."""
 
     @abstractmethod
     def fetch(self, i: Instruction, access: Access, mask: Value) -> Companion:
@@ -227,7 +228,7 @@ class Carrier(Observer, ABC):
 
     @abstractmethod
     def constant(self, kind: PtxType, is_defined: bool) -> Value:
-        """The companion to store with a value that comes from no operand."""
+        """The companion to store with a value that is not an operand."""
 
     @abstractmethod
     def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
@@ -235,10 +236,11 @@ class Carrier(Observer, ABC):
 
     @abstractmethod
     def arrives(self, i: Instruction, target: Operand, companion: Companion | None, signed: bool) -> None:
-        """After a loaded value went to a register; None: it came from where no companions are.
+        """After a loaded value was written to a register.
 
         Args:
-            signed: it was extended by its sign, if the register is wider.
+            companion: None if the value is from memory without companions.
+            signed: whether the value was sign-extended, if the register is wider.
         """
 
     # --- arguments and results of calls

@@ -15,7 +15,7 @@ from kcheck.ptx.isa.rows import Mods, row
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """``fraction`` bits, the exponent of the smallest normal number, and the largest number."""
+    """A format: its fraction bits, the exponent of its smallest normal number, and its largest number."""
 
     fraction: int
     emin: int
@@ -27,7 +27,7 @@ _NAN = 0x7F
 
 
 def _to_byte(b: Builder, m: Mods, x: Value, f: _Format) -> Value:
-    """An f32 to nearest even, beyond the largest number that; in the low byte of an i32. A NaN is 0x7F in both."""
+    """An f32 rounded to nearest even and saturated, in the low byte of an i32. A NaN is 0x7F in both formats."""
     if "relu" in m:
         x = b.select(b.compare("olt", x, 0.0), b.const("float", 0.0), x)
     size = b.intrinsic("fabs", x)
@@ -37,7 +37,7 @@ def _to_byte(b: Builder, m: Mods, x: Value, f: _Format) -> Value:
     odd = b.land(b.shift("lshr", bits, cut), 1)
     rounded = b.shift("lshr", b.add(b.add(bits, (1 << (cut - 1)) - 1), odd), cut)
     normal = b.sub(rounded, b.const("i32", (126 + f.emin) << f.fraction))
-    # Below the normal numbers a code counts steps of the smallest one; one step more is the first normal.
+    # The code of a subnormal counts multiples of the smallest one; the code after the last is the first normal.
     steps = b.intrinsic("roundeven", b.op("fmul", size, b.const("float", 2.0 ** (f.fraction - f.emin))))
     few = b.compare("olt", size, 2.0**f.emin)
     subnormal = b.cast("fptosi", b.select(few, steps, b.const("float", 0.0)), "i32")

@@ -117,7 +117,7 @@ def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
     stepped = b.add(bits, b.select(same_way, b.const("i64", 1), b.const("i64", -1)))
     odd = b.bitcast(b.select(inexact, stepped, bits), "double")
     if kind == "f16":
-        # f64 to f32 rounds a second time; to odd again, by hand, then to f16.
+        # The step from f64 to f32 must not round to nearest: round to odd again, then to f16.
         result = b.cast("fptrunc", odd_single(b, odd), "half")
         result = flush(b, result) if "ftz" in m else result
         zero, one = b.const("half", 0.0), b.const("half", 1.0)
@@ -161,7 +161,7 @@ for _name, _compute in (("neg", _neg), ("abs", _abs)):
 
 
 def _sign_bits(name: str) -> Emit:
-    """``neg`` and ``abs`` of f16 and bf16 and their pairs: on the sign bits; NaN payloads are kept."""
+    """``neg`` and ``abs`` of f16, bf16 and their pairs: they change only sign bits and keep NaN payloads."""
 
     def emit(b: Builder, m: Mods, x: Value) -> Value:
         bits = b.as_integer(x)

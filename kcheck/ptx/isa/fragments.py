@@ -1,7 +1,7 @@
-"""Where the elements of a matrix lie in the registers of a warp's 32 lanes.
+"""How the elements of a matrix are distributed over the registers of a warp's 32 lanes.
 
 Source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64", "... for mma.m16n8k8" and so on. All follow one rule.
-A lane is ``4 * group + rank``; a register of 32 bits (64 for f64) holds P elements that are neighbors along K:
+A lane's number is ``4 * group + rank``; a register of 32 bits (64 for f64) holds P elements, neighbors along K:
 
 - A (M x K, by rows): register r, element e is row ``group + 8 * (r % H)``, column
   ``P * rank + e + 4 * P * (r // H)``, where H = M / 8 is the number of blocks of eight rows.
@@ -59,7 +59,7 @@ class MatrixShape:
         return self.m * self.n // LANES
 
     def along_k(self, k: int) -> tuple[int, int, int]:
-        """Where element k of a row of A, or of a column of B, lies: (block of registers, rank of the lane, element
+        """Where element k of a row of A, or of a column of B, is: (block of registers, rank of the lane, element
         of the register)."""
         block, rest = divmod(k, RANKS * self.pack)
         rank, element = divmod(rest, self.pack)

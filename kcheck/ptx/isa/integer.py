@@ -20,12 +20,12 @@ def _saturated(name: str) -> Emit:
 
 
 def twice(element: str) -> str:
-    """The integer type of twice the bits."""
+    """The integer type with twice the bits."""
     return f"i{int(element[1:]) * 2}"
 
 
 def product(b: Builder, x: Value, y: Value, signed: bool) -> Value:
-    """The whole product, of twice the bits."""
+    """The full product, with twice the bits."""
     wide = twice(x.type)
     return b.mul(b.resize(x, wide, signed), b.resize(y, wide, signed))
 
@@ -81,7 +81,7 @@ def _quotient(b: Builder, name: str, x: Value, y: Value) -> Value:
 
 
 def _div(b: Builder, m: Mods, x: Value, y: Value) -> Value:
-    """x / 0 is all ones, as NVIDIA's hardware gives (the ISA leaves it open); MIN / -1 is MIN. Never a SIGFPE."""
+    """x / 0 is all ones, as on NVIDIA's hardware (the ISA leaves it open); MIN / -1 is MIN. Never a SIGFPE."""
     zero = b.compare("eq", y, 0)
     if not _signed(m):
         quotient = _quotient(b, "udiv", x, b.select(zero, b.const(y.type, 1), y))
@@ -93,7 +93,7 @@ def _div(b: Builder, m: Mods, x: Value, y: Value) -> Value:
 
 
 def _rem(b: Builder, m: Mods, x: Value, y: Value) -> Value:
-    """x % 0 is x, as NVIDIA's hardware gives (the ISA leaves it open); x % -1 is 0."""
+    """x % 0 is x, as on NVIDIA's hardware (the ISA leaves it open); x % -1 is 0."""
     zero = b.compare("eq", y, 0)
     if not _signed(m):
         by = b.select(zero, b.const(y.type, 1), y)

@@ -83,7 +83,7 @@ def elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> 
 
 @effect("ld", "ldu")
 def ld(fn: Surroundings, i: Instruction) -> None:
-    """A load; a register wider than the type is filled with the sign or zeros."""
+    """A load; into a register wider than the type, the value is sign- or zero-extended."""
     ordered(fn, i, 2)
     f = form(fn, i)
     targets = elements(fn, i, i.operands[0], f.count)
@@ -111,9 +111,9 @@ def ld(fn: Surroundings, i: Instruction) -> None:
 
 
 def _fetch_ahead(fn: Surroundings, address: Value) -> None:
-    """Prefetch what the first lane loads two iterations ahead, if it advances as in the last iteration.
+    """Prefetch the first lane's element of two iterations ahead, assuming that its address advances as before.
 
-    In a loop whose stride is the whole grid each iteration touches another page, which hardware does not prefetch.
+    In a grid-stride loop, each iteration accesses a different page, which hardware does not prefetch.
     """
     b = fn.b
     last = f"%{b.fresh('last')}"
@@ -129,8 +129,8 @@ def _fetch_ahead(fn: Surroundings, address: Value) -> None:
 
 
 def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
-    """The address of the first lane's element, and the bytes to the next one, the same for all lanes; None if that
-    is unknown."""
+    """The address of the first lane's element, and the stride between lanes in bytes; None if the stride is not
+    the same for all lanes or unknown."""
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)
@@ -142,7 +142,7 @@ def is_of_elements(f: AccessForm) -> bool:
 
 
 def _by_lanes(fn: Surroundings, i: Instruction, f: AccessForm, name: str, address: Value) -> Value:
-    """A load in the active lanes by the function ``name``, from the addresses or from the first one."""
+    """A load in the active lanes by the function ``name``, which gets the first lane's address."""
     b = fn.b
     kind = vector_type(f.kind.llvm, fn.width)
     context = fn.access_context(fn.unit.site(i, f.space))
@@ -165,7 +165,7 @@ def load_values(
     companions: list[Companion],
     within: Value | None = None,
 ) -> list[Value]:
-    """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0.
+    """The elements at an address in each active lane; those from number ``wanted`` on are 0 and not accessed.
 
     Args:
         companions: with a carrier, filled with the companion of each element that is accessed.
@@ -177,7 +177,7 @@ def load_values(
     count = f.count if wanted is None else wanted
     for observer in fn.observers:
         observer.accesses(i, Access(address, f.space, f.kind, site, count))
-    # Code under a guard that no lane may pass must not load for it.
+    # The guard of a load may hold in no lane; then memory must not be accessed.
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
     carrier = fn.carrier if f.space != "const" else None
     if f.count == 1 and within is None and not (fn.width == 1 and i.guard is not None):
@@ -223,9 +223,9 @@ def admitted(
     site: int,
     extent: int | None = None,
 ) -> Value:
-    """The active lanes whose ``extent`` (or ``size``) bytes may be accessed; the others are recorded.
+    """The active lanes whose ``extent`` (or ``size``) bytes may be accessed; each of the others records a fault.
 
-    The address must be a multiple of ``size``.
+    An address that is not a multiple of ``size`` is a fault, too.
     """
     b = fn.b
     name = fn.unit.admit(space, kind, size, extent)
@@ -252,7 +252,7 @@ def unchecked_load(fn: Surroundings, address: Value, mask: Value, kind: PtxType)
 
 @effect("st")
 def st(fn: Surroundings, i: Instruction) -> None:
-    """A store; for a register wider than the type, of its low bits."""
+    """A store; of a register wider than the type, the low bits."""
     ordered(fn, i, 2)
     f = form(fn, i)
     sources = elements(fn, i, i.operands[1], f.count)
@@ -344,7 +344,7 @@ def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: AccessFo
 
 
 def load_parameter(fn: Surroundings, i: Instruction) -> Value:
-    """The one element that a load from a parameter of a kernel gives."""
+    """The element that a scalar load from a kernel's parameter returns."""
     return _load_param(fn, i, form(fn, i), [])[0]
 
 

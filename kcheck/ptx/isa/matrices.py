@@ -1,9 +1,9 @@
-"""8 x 8 matrices of 16-bit elements on their way between shared memory and a warp's registers: ``ldmatrix``,
-``movmatrix``.
+"""8 x 8 matrices of 16-bit elements: ``ldmatrix`` loads them from shared memory into a warp's registers,
+``movmatrix`` transposes one in registers.
 
-Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "... transpose instruction: movmatrix". A lane is
-``4 * group + rank``. It holds elements ``2 * rank`` and ``2 * rank + 1`` of row ``group``, or with ``.trans`` of
-column ``group``.
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "... transpose instruction: movmatrix". A lane's
+number is ``4 * group + rank``. It holds elements ``2 * rank`` and ``2 * rank + 1`` of row ``group``, or with
+``.trans`` of column ``group``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
 WORDS = 4
-"""Words of a row: 8 elements of 16 bits."""
+"""32-bit words of a row: 8 elements of 16 bits."""
 
 _B32 = TYPES["b32"]
 _SIZE = 8
@@ -42,7 +42,8 @@ def matrices(fn: Surroundings, i: Instruction) -> int:
 
 
 def load_rows(fn: Surroundings, i: Instruction) -> Rows:
-    """The row that each lane's address names, in the lanes whose address counts: the first 8 for each matrix."""
+    """The row at each lane's address, in the lanes whose addresses the instruction uses: 8 lanes for each
+    matrix."""
     b = fn.b
     ordered(fn, i, 2)
     space = "shared" if any(m.startswith("shared") for m in i.modifiers) else "generic"
@@ -108,7 +109,7 @@ def _transposed(b: Builder, words: Sequence[Value], number: int) -> Value:
 
 
 def _exchanged(b: Builder, value: Value) -> Value:
-    """Rows and columns of the matrix that the lanes hold."""
+    """The transpose of the matrix that the lanes hold."""
     halves = b.value(f"bitcast {b.typed(value)} to <{2 * LANES} x i16>", "i16", 2 * LANES)
     places = []
     for half in range(2 * LANES):

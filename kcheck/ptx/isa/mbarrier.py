@@ -1,7 +1,7 @@
 """``mbarrier``: barriers in shared memory that count arrivals, phase after phase, as sm_80 has them.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier". The 64 bits of an object are
-opaque; here they are the arrivals that its phase still waits for, those that each phase waits for, and the number
+opaque; here they are the pending arrivals of the current phase, the expected arrivals of a phase, and the number
 of the phase. The state that an arrival returns is the object as it was before. A thread that waits repeats
 ``test_wait`` in a loop, which suspends it (:mod:`kcheck.ptx.analysis.spin`).
 """
@@ -29,7 +29,7 @@ _COUNT_BITS = 20
 
 _COUNT = (1 << _COUNT_BITS) - 1
 _EXPECTED, _PHASE = _COUNT_BITS, 2 * _COUNT_BITS
-"""The lowest bits of the arrivals that a phase waits for, and of the phase's number."""
+"""The lowest bit of the expected arrivals, and of the phase's number."""
 
 _B64, _U32, _PRED = TYPES["b64"], TYPES["u32"], TYPES["pred"]
 _HINTS = frozenset({"shared", "shared::cta", "b64", "release", "acquire", "cta", "noComplete", "parity"})
@@ -80,7 +80,7 @@ def _arrive(fn: Surroundings, i: Instruction) -> None:
 
 
 def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, drops: bool) -> Value:
-    """Arrive at the object at an address in each active lane, one after another; returns what each lane found."""
+    """Each active lane, one after another, arrives at the object at its address; returns the states before."""
     b = fn.b
     address, allowed, site = _reach(fn, i, operand)
     signature = _arrive_signature(drops, fn.width)
@@ -93,7 +93,7 @@ def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, dro
 
 
 def _wait(fn: Surroundings, i: Instruction) -> None:
-    """Whether the phase is complete: the one of a state, or the last one of a parity."""
+    """Whether a phase is complete: the one of a state, or the last one with a parity."""
     b = fn.b
     address, allowed, _ = _reach(fn, i, i.operands[1])
     word = unchecked_load(fn, b.splat(address), allowed, _B64)
@@ -108,7 +108,7 @@ def _wait(fn: Surroundings, i: Instruction) -> None:
         observer.branches(i, asked)
         observer.derives(i, i.operands[:1], ())
     before = fn.active
-    fn.active = b.land(b.splat(before), done)  # only who sees the phase complete knows what the others did
+    fn.active = b.land(b.splat(before), done)  # only lanes that see the phase complete synchronize
     for observer in fn.observers:
         observer.meets(i, address)
     fn.active = before
@@ -141,7 +141,7 @@ _OPERANDS = {
     "try_wait": (3, 4),
     "pending_count": (2, 2),
 }
-"""The fewest and the most operands."""
+"""By operation: the fewest and the most operands."""
 
 
 def _space(i: Instruction) -> str:
@@ -163,7 +163,8 @@ def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, V
 
 
 def _arrive_signature(drops: bool, width: int) -> Signature:
-    """The arrivals of lanes, one after another in the order of the launch: the states before."""
+    """The function in which lanes arrive, one after another in the launch's order; it returns the states
+    before."""
     addresses, counts, mask = (vector_type(element, width) for element in ("i64", "i32", "i1"))
     name = f"@kcheck.mbarrier.arrive{'.drop' if drops else ''}"
     return Signature(name, addresses, {"a": addresses, "n": counts, "m": mask, **CONTEXT})
@@ -172,8 +173,8 @@ def _arrive_signature(drops: bool, width: int) -> Signature:
 def _arrive_ir(drops: bool, width: int, declarations: dict[str, str]) -> Definition:
     """The definition of :func:`_arrive_signature`.
 
-    The arrival that the phase waits for last begins the next phase. One that drops out is not expected in it. More
-    arrivals than the phase waits for are recorded, and complete it.
+    The last pending arrival completes the phase and begins the next one. Arrivals that drop out are not expected
+    in it. More arrivals than are pending are a fault, and complete the phase, too.
     """
     W = width
     f = FunctionBuilder(_arrive_signature(drops, W), "noinline", declarations=declarations)

@@ -1,8 +1,8 @@
-"""``mma.sync``: D = A * B + C for one warp, its matrices spread over the registers of 32 lanes.
+"""``mma.sync``: D = A * B + C for one warp, with the matrices distributed over the registers of 32 lanes.
 
 Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma". Fragments: :mod:`kcheck.ptx.isa.fragments`; how floats
-are added up: :mod:`kcheck.ptx.isa.dot`. Each form is one function that is called: in place it would be a thousand
-instructions wherever a compiler unrolled a loop.
+are accumulated: :mod:`kcheck.ptx.isa.dot`. Each form is one function, because inlined code would be a thousand
+instructions for each copy of an ``mma`` in an unrolled loop.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _KS: dict[str, tuple[str, ...]] = {
     "e4m3": ("m16n8k16", "m16n8k32"),
     "e5m2": ("m16n8k16", "m16n8k32"),
 }
-"""The shapes of each type of A (integers by bits) that are supported."""
+"""The supported shapes, by type of A (integers by their bits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MmaForm:
-    """What the modifiers of an ``mma`` say.
+    """What the modifiers of an ``mma`` specify.
 
     Attributes:
         a, b, c, d: types of the elements.
-        saturate: integers that overflow become the nearest one.
-        bits: of b1, how they are multiplied: ``xor`` or ``and``.
+        saturate: integer sums are clamped to the range of s32.
+        bits: for b1, how bits are multiplied: ``xor`` or ``and``.
     """
 
     name: str
@@ -62,7 +62,7 @@ class MmaForm:
 
     @property
     def registers(self) -> tuple[int, int, int, int]:
-        """Of D, A, B and C, in each lane."""
+        """The numbers of registers of D, A, B and C in each lane."""
         s = self.shape
         per = {"f16": 2}
         return s.results // per.get(self.d, 1), s.a_registers, s.b_registers, s.results // per.get(self.c, 1)
@@ -74,7 +74,7 @@ class MmaForm:
 
 
 def form(fn: Surroundings, i: Instruction) -> MmaForm:
-    """What an ``mma`` is.
+    """The form that the modifiers of an ``mma`` specify.
 
     Raises:
         PtxError: an unsupported form.
@@ -125,8 +125,8 @@ def products(fn: Surroundings, i: Instruction, f: MmaForm, registers: Sequence[S
 
 
 def all_lanes(fn: Surroundings, i: Instruction) -> None:
-    """Record lanes of the warp that are not here. PTX ISA: an ``.aligned`` instruction is undefined unless all
-    threads of the warp execute it, and none has exited."""
+    """Report lanes of the warp that do not execute the instruction. PTX ISA: the behavior of an ``.aligned``
+    instruction is undefined unless all threads of the warp execute it, and none has exited."""
     b = fn.b
     missing = b.invert(fn.active_bits())
     kind = b.const("i32", int(FaultKind.WARP_ALIGNED))
@@ -173,7 +173,7 @@ def _function(fn: Surroundings, f: MmaForm) -> Signature:
 
 
 def _in_range(b: FunctionBuilder, f: MmaForm, capability: int, general: Signature) -> Definition:
-    """The quick way, and ``general`` where a number leaves its range."""
+    """The fast version of the function, which calls ``general`` if a number is out of range."""
     found = mma_in_range.sums(b, f.shape, _rule(f, capability), _operands(b, f))
     with b.if_(found.leaves, UNLIKELY):
         whole = b.run(general, **{name: b.argument(name) for name in b.signature.parameters})
@@ -191,7 +191,7 @@ def _operands(b: FunctionBuilder, f: MmaForm) -> tuple[list[Value], list[Value],
 
 
 def capability(target: Sequence[str]) -> int:
-    """80 for a module's target sm_80."""
+    """The compute capability of a module's target: 80 for sm_80, and if it names none."""
     found = re.search(r"sm_(\d+)", " ".join(target))
     return int(found[1]) if found else 80
 
@@ -209,7 +209,7 @@ def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> Definition:
 
 
 class _Moved:
-    """Values of A and B where the lanes that multiply them want them, each moved once."""
+    """Moves values of A and B to the lanes that multiply them, each only once."""
 
     def __init__(self, b: Builder, shape: MatrixShape) -> None:
         self.b = b
@@ -217,7 +217,12 @@ class _Moved:
         self._done: dict[tuple[int, ...], Value] = {}
 
     def of_a(self, key: int, values: Sequence[Value], half: int, k: int) -> tuple[Value, int]:
-        """Of the registers ``values`` of A, the one with element k of the rows of a half; and which element."""
+        """The moved register of A with element k of the rows of block ``half``, and which of its elements that is.
+
+        Args:
+            key: distinguishes the lists of ``values``.
+            values: the registers of A, or values computed from each.
+        """
         block, rank, element = self.shape.along_k(k)
         register = half + self.shape.halves * block
         place = (0, key, register, rank)
@@ -226,7 +231,7 @@ class _Moved:
         return self._done[place], element
 
     def of_b(self, key: int, values: Sequence[Value], parity: int, k: int) -> tuple[Value, int]:
-        """The same of B, for the columns of a parity."""
+        """The same for B, for the columns of a parity."""
         block, rank, element = self.shape.along_k(k)
         place = (1, key, block, rank, parity)
         if place not in self._done:
@@ -292,7 +297,7 @@ def _floats(
     rule: dot.Accumulation,
     operands: tuple[list[Value], list[Value], list[Value]],
 ) -> list[Value]:
-    """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs are added up in a branch."""
+    """Floats, as in :mod:`kcheck.ptx.isa.dot`; infinities and NaNs are handled in a separate branch."""
     a, right, c = operands
     moved = _Moved(b, f.shape)
     spots = _split(b, f.shape, a, rule.a), _split(b, f.shape, right, rule.b)
@@ -330,7 +335,7 @@ def halves_of(b: Builder, results: Sequence[Value]) -> list[Value]:
 
 
 def _to_half(b: Builder, x: Value) -> Value:
-    """The bits of an f32 that is an f16, infinite or a NaN."""
+    """The f16 bits of an f32 that is exactly an f16, infinite or a NaN."""
     bits = b.bitcast(b.cast("fptrunc", x, "half"), "i16")
     return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), bits)
 
@@ -352,7 +357,7 @@ def any_special(b: Builder, values: Sequence[Value]) -> Value:
 
 
 def _split(b: Builder, shape: MatrixShape, registers: list[Value], f: dot.Format) -> list[list[list[Value]]]:
-    """By element of a register, by part of a term, by register."""
+    """The split factors of some registers: by element of a register, by part of the factor, by register."""
     spots = []
     for element in range(shape.pack):
         terms = [dot.split(b, _number(b, r, element, f), f) for r in registers]
@@ -380,7 +385,7 @@ def _number(b: Builder, register: Value, element: int, f: dot.Format) -> Value:
 
 
 def _eight(b: Builder, code: Value, f: dot.Format) -> Value:
-    """An 8-bit float as f32: as an f16 with the fraction in its place, scaled where the exponent is shorter."""
+    """An 8-bit float as f32: shifted into place in an f16, then scaled if its exponent has fewer bits."""
     size = b.land(code, 0x7F)
     sign = b.shift("shl", b.land(code, 0x80), 24)
     places, scale = (8, 1.0) if f.name == "e5m2" else (7, 256.0)

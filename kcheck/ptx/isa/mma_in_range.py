@@ -1,7 +1,8 @@
-"""``mma`` of float16 and bfloat16 with float32 sums, where no factor and no sum is very large or small.
+"""``mma`` of float16 and bfloat16 with float32 sums, if no factor and no sum is very large or very small.
 
-It gives the bits of :mod:`kcheck.ptx.isa.dot` in fewer instructions: in this range every power of 2 is a normal
-f32, so no sum overflows or becomes subnormal. The caller takes the other way where :attr:`Sums.leaves` holds.
+It computes the same bits as :mod:`kcheck.ptx.isa.dot` with fewer instructions: in this range every power of 2 is a
+normal f32, so no sum overflows or becomes subnormal. If :attr:`Sums.leaves` holds, the caller runs the general
+code.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from kcheck.ptx.isa.warp import shuffled
 
 _BIAS = 127
 _LEAST, _MOST = -100, 100
-"""Exponents of the accumulator. A block of zeros, which may have smaller ones, is treated as one with the least:
-a sum is a multiple of 2**(_LEAST - fraction), so nothing of it is cut off."""
+"""The range of the accumulator's exponent. A block of zeros may have a smaller one and is treated as if it had the
+least: a sum is a multiple of 2**(_LEAST - fraction), so no bit is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class _Halves:
 
     Attributes:
         fraction: bits of the fraction.
-        least, most: exponents in the range.
+        least, most: the range of exponents.
     """
 
     fraction: int
@@ -39,7 +40,7 @@ _FORMATS = {"f16": _Halves(10, -14, 15), "bf16": _Halves(7, -50, 50)}
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The results, and whether anything leaves the range (then they are wrong)."""
+    """The results, and whether any number is out of range, which makes the results wrong."""
 
     results: list[Value]
     leaves: Value
@@ -51,8 +52,9 @@ class _Split:
 
     Attributes:
         numbers: f32, by register and element.
-        exponents: of both elements, i8, as one i16, by register; -126 for zeros.
-        excess: how far the exponents are above the least one; i16 for two elements, 0 for zeros.
+        exponents: of both elements, two i8 in one i16, by register; -126 for zeros.
+        excess: of both elements, the maximum over the registers of the exponent minus the least one, unsigned i16;
+            0 for zeros.
     """
 
     numbers: list[tuple[Value, Value]]
@@ -61,7 +63,7 @@ class _Split:
 
 
 def applies(rule: dot.Accumulation, a: str, c: str) -> bool:
-    """Whether an ``mma`` of these types of A and C has such a way."""
+    """Whether this module can compute an ``mma`` with these types of A and C."""
     return a in _FORMATS and c == "f32" and rule.kept == 23 and rule.integer == "i32"
 
 
@@ -113,7 +115,7 @@ def _number(b: Builder, register: Value, form: _Halves, element: int) -> Value:
 
 
 def _is_far(b: Builder, c: Sequence[Value]) -> Value:
-    """Whether an accumulator that is not zero leaves the range."""
+    """Whether an accumulator that is not zero is out of range."""
     far = None
     for x in c:
         size = b.land(x, 0x7FFFFFFF)
@@ -165,7 +167,8 @@ def _row(b: Builder, x: Value, rank: int) -> Value:
 
 
 def _column(b: Builder, x: Value, rank: int, parity: int) -> Value:
-    """The same in each group of four lanes, so one half of the lanes is enough."""
+    """The value of a column in each lane. It is the same in each group of four lanes, so half of the lanes are
+    shuffled."""
     half = LANES // 2
     sources = column_sources(rank, parity)
     assert sources == sources[:RANKS] * (LANES // RANKS)
@@ -178,7 +181,8 @@ def _both(b: Builder, exponents: Value) -> Value:
 
 
 def _align(b: Builder, rule: dot.Accumulation, total: Value, largest: Value) -> tuple[Value, Value, Value]:
-    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator as one."""
+    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator so
+    scaled."""
     pair = _as(b, largest, "i16", LANES)
     low, high = b.shift("ashr", b.shift("shl", pair, 8), 8), b.shift("ashr", pair, 8)
     products = b.add(b.resize(b.intrinsic("smax", low, high), "i32", signed=True), _BIAS)

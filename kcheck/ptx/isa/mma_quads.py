@@ -8,7 +8,7 @@ Source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type"
 - C and D of f16: row ``rank + 4 * high``, column e. Of f32: row ``rank % 2 + (e & 2) + 4 * high``,
   column ``(e & 4) + (rank & 2) + e % 2``.
 
-The products are added up as in the other shapes (:mod:`kcheck.ptx.isa.dot`), all four terms at once.
+The products are accumulated as in the other shapes (:mod:`kcheck.ptx.isa.dot`), all four terms at once.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _RESULTS = 8
 
 @dataclass(frozen=True, slots=True)
 class QuadForm:
-    """One form.
+    """One form of the instruction.
 
     Attributes:
-        a_by_columns, b_by_rows: of the two layouts, the one in which elements of a lane are not along K.
-        wide_d, wide_c: f32, else f16.
+        a_by_columns, b_by_rows: whether A, B has the layout in which a lane's elements are not along K.
+        wide_d, wide_c: whether D, C is f32; otherwise it is f16.
     """
 
     a_by_columns: bool
@@ -50,7 +50,7 @@ class QuadForm:
 
     @property
     def name(self) -> str:
-        """Of its function."""
+        """The form in the name of its function."""
         layouts = ("row", "col")[self.a_by_columns], ("col", "row")[self.b_by_rows]
         types = ("f16", "f32")[self.wide_d], ("f16", "f32")[self.wide_c]
         return ".".join(("m8n8k4", *layouts, *types))
@@ -72,7 +72,7 @@ class QuadForm:
             x = [shuffled(b, value, of_row) for value in rows]
             y = [shuffled(b, value, of_column) for value in columns]
             own = c[e]
-            if self.wide_d and not self.wide_c:  # D and C lie in different lanes
+            if self.wide_d and not self.wide_c:  # D and C are in different lanes
                 near, far = (shuffled(b, c[n], of_row) for n in (places[0][1], places[2][1]))
                 own = _by_lane(b, near, far, [column != places[0][1] for _, column in places])
             found.append((x, y, own))
@@ -92,7 +92,7 @@ def _lane(lane: int, line: int) -> int:
 
 
 def _turned(b: Builder, values: Sequence[Value]) -> list[Value]:
-    """Elements along K from those across it: four lanes by four elements, transposed."""
+    """Transposes four lanes by four elements, so that each lane has elements along K."""
     found = []
     for k in range(_TERMS):
         sources = [lane // 4 * 4 + k for lane in range(LANES)]
@@ -105,7 +105,7 @@ def _turned(b: Builder, values: Sequence[Value]) -> list[Value]:
 
 
 def _by_lane(b: Builder, x: Value, y: Value, takes_y: Sequence[bool]) -> Value:
-    """One of two values, by the number of the lane."""
+    """In each lane, one of two values."""
     return b.shuffle(x, y, [lane + LANES * takes for lane, takes in enumerate(takes_y)])
 
 

@@ -65,7 +65,7 @@ def float_to_bfloat(b: Builder, x: Value) -> Value:
 
 
 def widen(b: Builder, x: Value, ptx_type: str) -> Value:
-    """A value of a narrow float type as f32; others as they are."""
+    """A value of a narrow float type as f32; other values unchanged."""
     if ptx_type == "f16" and x.type == "half":
         return b.cast("fpext", x, "float")
     if ptx_type == "bf16" and x.type == "i16":
@@ -81,8 +81,8 @@ def narrow(b: Builder, x: Value, ptx_type: str) -> Value:
 def through_float(compute: Compute) -> Emit:
     """A row on f16 or bf16 computed in f32 and rounded once.
 
-    For add, subtract, multiply, divide and square root the second rounding does no harm, since f32 has more
-    than twice the significand bits plus two (Figueroa 1995); for min, max, neg and abs nothing is rounded.
+    For add, subtract, multiply, divide and square root the second rounding does no harm, because f32 has at least
+    twice the significand bits plus two (Figueroa 1995); for min, max, neg and abs nothing is rounded.
     """
 
     def emit(b: Builder, mods: Mods, *sources: Value) -> Value:
@@ -105,7 +105,7 @@ def through_float(compute: Compute) -> Emit:
 
 
 def flush_narrow(b: Builder, x: Value) -> Value:
-    """An f16 value held in f32, flushed as f16."""
+    """An f16 value held in an f32, flushed to zero if it is subnormal as an f16."""
     small = b.compare("olt", b.intrinsic("fabs", x), 2.0**-14)
     return b.select(small, b.intrinsic("copysign", b.const(x.type, 0.0), x), x)
 

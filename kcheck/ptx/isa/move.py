@@ -1,4 +1,4 @@
-"""``mov``, ``cvta``, ``isspacep`` and what orders memory, which costs nothing here.
+"""``mov``, ``cvta``, ``isspacep``, ``createpolicy``, fences and hints.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions".
 """
@@ -88,9 +88,9 @@ def _unpack(fn: Surroundings, i: Instruction, target: Vector, value: Value, kind
 
 @effect("cvta")
 def cvta(fn: Surroundings, i: Instruction) -> None:
-    """Between generic addresses and a window's: the identity, since all are host addresses.
+    """Converts between generic addresses and those of a window: the identity, since all are host addresses.
 
-    A shared address that went through a register of 32 bits gets the window's upper half again.
+    A shared address that passed through a 32-bit register gets the upper half of the window's address back.
     """
     ordered(fn, i, 2)
     if i.modifiers[-1] == "u32":
@@ -108,7 +108,7 @@ def cvta(fn: Surroundings, i: Instruction) -> None:
 
 @effect("isspacep")
 def isspacep(fn: Surroundings, i: Instruction) -> None:
-    """Whether a generic address is in a window: what is neither shared nor local is global, constants included."""
+    """Whether a generic address is in a window. All that is neither shared nor local is global, even constants."""
     ordered(fn, i, 2)
     b = fn.b
     space = i.modifiers[0].partition("::")[0]
@@ -145,7 +145,7 @@ def isspacep(fn: Surroundings, i: Instruction) -> None:
 
 @effect("createpolicy")
 def createpolicy(fn: Surroundings, i: Instruction) -> None:
-    """A policy for caches, which only hints take: any value will do."""
+    """A cache policy, which only hints use, so any value will do."""
     for observer in fn.observers:
         observer.derives(i, i.operands[:1], i.operands[1:])
     fn.write(i, i.operands[0], TYPES["b64"], fn.b.const("i64", 0), False)
@@ -153,9 +153,9 @@ def createpolicy(fn: Surroundings, i: Instruction) -> None:
 
 @effect(*sorted(HINTS))
 def nothing(fn: Surroundings, i: Instruction) -> None:
-    """What orders, hints or waits: one thread at a time touches memory here, in program order.
+    """Fences, waits and hints. A fence orders memory accesses between the OS threads of a launch.
 
-    Between the OS threads of one launch the fence is real.
+    Within a block nothing has to be done: one OS thread runs it and accesses memory in program order.
     """
     if i.opcode in FENCES:
         fn.b.line("fence seq_cst")

@@ -1,4 +1,4 @@
-"""Instructions that are refused by name: what they need, and what to do instead."""
+"""Instructions that are rejected by name: what they need, and what to do instead."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _MODIFIERS = {
 }
 
 REASONS = frozenset({*_OPCODES.values(), *_MODIFIERS.values()})
-"""Every reason why an instruction is refused by name."""
+"""Every reason for which an instruction is rejected by name."""
 
 
 def reason(i: Instruction) -> str | None:
-    """Why an instruction is refused and what to do; None for others."""
+    """Why an instruction is rejected, and what to do; None for others."""
     if i.opcode in _OPCODES:
         return _OPCODES[i.opcode]
     for modifier in i.modifiers:

@@ -1,9 +1,9 @@
 """Directed rounding, for any operation: ``.rz``, ``.rm``, ``.rp``.
 
 The operation is LLVM's constrained intrinsic with dynamic rounding, in an outlined function that sets the
-rounding mode of the thread and restores it (about 30 ns). ``fma``, ``add`` and ``mul`` of f32, which every ``exp``
-uses, go through f64 instead: product exact, sum and its error by TwoSum (Knuth), then a step of one ulp where the
-error requires it.
+rounding mode of the thread and restores it (about 30 ns). ``fma`` and ``add`` of f32, which every ``exp`` uses, go
+through f64 instead: the product is exact, TwoSum (Knuth) gives the sum and its error, and a step of one ulp
+follows if the error requires it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 
 _CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
 _MOST_HALVES = 8
-"""LLVM 22 ends the process on a constrained conversion to more, "Should not custom lower this!": to 32 on AVX-512,
-to 16 on AVX2."""
+"""Lanes of a constrained conversion to half. LLVM 22 aborts the process ("Should not custom lower this!") on 32
+with AVX-512, and on 16 with AVX2."""
 
 
 def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
@@ -69,7 +69,7 @@ def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def odd_single(b: Builder, x: Value) -> Value:
-    """f64 to f32, rounded to odd, so that a second rounding is as good as one."""
+    """f64 to f32, rounded to odd, so that a second rounding gives the same as a single one."""
     near = b.cast("fptrunc", x, "float")
     back = b.cast("fpext", near, "double")
     bits = b.as_integer(near)
@@ -90,7 +90,7 @@ def next_below(b: Builder, x: Value) -> Value:
 
 
 def fma_f32(b: Builder, mode: str, x: Value, y: Value, z: Value) -> Value:
-    """``fma`` of f32 rounded by mode, exact.
+    """``fma`` of f32, correctly rounded. ``mode``: ``rz``, ``rm`` or ``rp``.
 
     The product of two f32 is exact in f64 and cannot leave its range; the sum's rounding error is known, so a
     comparison gives the f32 below the exact value: rm is that value, rp mirrors it, rz is either, by the sign.

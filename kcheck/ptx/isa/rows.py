@@ -58,9 +58,9 @@ class Slot:
     """One operand of a row.
 
     Attributes:
-        type: a PTX type, or the key of one in the modifiers; ``wide`` is the integer of twice the bits.
-        relaxed: a wider register will do.
-        result: written by the instruction.
+        type: a PTX type, or the key of one in the modifiers; ``wide`` is the integer with twice the bits.
+        relaxed: the register may be wider.
+        result: whether the instruction writes it.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Row:
     emit: Emit
 
     def match(self, modifiers: tuple[str, ...]) -> Mods | None:
-        """The bindings if the modifiers fit this row's syntax."""
+        """The bindings if the modifiers match this row's syntax; otherwise None."""
         bound: dict[str, str] = {}
         index = 0
         for element in self.elements:
@@ -111,7 +111,7 @@ class Row:
         return Mods(bound) if index == len(modifiers) else None
 
     def variants(self) -> Iterable[tuple[str, ...]]:
-        """Every sequence of modifiers that the row takes: for tests."""
+        """Every sequence of modifiers that the row matches, for tests."""
         found: list[tuple[str, ...]] = [()]
         for element in self.elements:
             choices: list[tuple[str, ...]] = [(c,) for c in sorted(element.choices)]
@@ -146,7 +146,7 @@ def row(syntax: str, operands: str, emit: Emit) -> None:
 
 @lru_cache(maxsize=4096)
 def find(opcode: str, modifiers: tuple[str, ...]) -> tuple[Row, Mods] | None:
-    """The first row that an instruction fits, with its modifiers bound."""
+    """The first row that matches an instruction's modifiers, which are bound; None if there is none."""
     for candidate in ROWS.get(opcode, ()):
         mods = candidate.match(modifiers)
         if mods is not None:
@@ -160,7 +160,7 @@ def of(instruction: Instruction) -> tuple[Row, Mods] | None:
 
 
 def by_operands(instruction: Instruction, first: Row, mods: Mods) -> tuple[Row, Mods]:
-    """Among the rows of an instruction's syntax, the one with as many operands; ``first`` if there is none."""
+    """Of the rows that match an instruction, the one with as many operands; ``first`` if there is none."""
     wanted = len(instruction.operands)
     if len(first.slots) == wanted:
         return first, mods

@@ -1,4 +1,4 @@
-"""``alloca`` of more memory than the stack has. The rest of it is written out when it is read
+"""Reports an ``alloca`` of more memory than the stack has. The parser expands the rest of the instruction
 (:mod:`kcheck.ptx.syntax.stack`)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcheck.ptx.syntax.types import TYPES
 
 @effect("alloca")
 def alloca(fn: Surroundings, i: Instruction) -> None:
-    """Report ``size`` bytes that are more than ``free``, or that begin at an address below ``start``."""
+    """``alloca size, free, address, start``: report more than ``free`` bytes, or an address below ``start``."""
     b = fn.b
     size, free, address, start = (b.splat(fn.read(i, operand, TYPES["u64"])) for operand in i.operands)
     too_much = b.lor(b.compare("ugt", size, free), b.compare("ult", address, start))

@@ -1,7 +1,7 @@
 """``suld``, ``sust``: surfaces, by the handle of an object.
 
-Source: PTX ISA, "Surface Instructions". :mod:`kcheck.ptx.runtime.textures` computes where a lane accesses a
-surface; the lanes go one after another.
+Source: PTX ISA, "Surface Instructions". :mod:`kcheck.ptx.runtime.textures` computes the address at which a lane
+accesses a surface, for one lane after another.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sust(fn: Surroundings, i: Instruction) -> None:
 def _surface_form(
     fn: Surroundings, i: Instruction, operand: Operand | None
 ) -> tuple[TexelPlace, PtxType, int, int]:
-    """The place, the type and number of elements, and the mode, of a ``suld`` or ``sust``."""
+    """The place, the type and number of elements, and the mode of a ``suld`` or ``sust``."""
     words = [word for word in i.modifiers if word not in _OPTIONAL]
     count = 1
     if len(words) > 2 and words[2] in ("v2", "v4"):
@@ -172,8 +172,8 @@ def _texels(fn: Surroundings, i: Instruction, place: TexelPlace, address: Value)
 def _store_formatted(
     fn: Surroundings, i: Instruction, texels: _Texels, components: list[tuple[Operand, Value]]
 ) -> None:
-    """Store the components that a texel has. The others of a texel get an unpredictable value: here they stay as
-    they are, and become uninitialized."""
+    """Store the components of each texel. The ISA leaves the channels without a component undefined: they keep
+    their values and become uninitialized."""
     b, active = fn.b, fn.active
     for name, formats in _BY_SIZE.items():
         kind = TYPES[name]

@@ -1,7 +1,7 @@
 """What instructions need from their surroundings: the function and the module that are being lowered.
 
 A handler (:mod:`kcheck.ptx.isa.effects`) gets a :class:`Surroundings`. The lowering implements it; the instruction
-set knows nothing else of the lowering.
+set knows nothing else about the lowering.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ModuleSurroundings(Protocol):
         declarations, definitions: of the LLVM module, by name; handlers may add functions.
         copies: where a vector keeps its asynchronous copies; None if the code has none.
         shared_bytes: of its static shared memory.
-        dynamic_shared: whether the code names shared memory of open size.
+        dynamic_shared: whether the code uses dynamic shared memory.
         local_stride: bytes of a thread's local memory.
-        outlined: whether vector accesses are calls, for code with very many of them.
+        outlined: whether vector accesses are calls, because the code has very many of them.
     """
 
     declarations: dict[str, str]
@@ -64,7 +64,7 @@ class ModuleSurroundings(Protocol):
         ...
 
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
-        """The function for a checked access; ``carries``: of the value's companion too."""
+        """The function for a checked access; ``carries``: also of the value's companion."""
         ...
 
     def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
@@ -76,12 +76,12 @@ class ModuleSurroundings(Protocol):
     ) -> str:
         """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
 
-        ``by_offset``: it takes offsets from where checks of the site begin (:meth:`array_start`), not addresses.
+        ``by_offset``: it takes offsets from the start of the site's array (:meth:`array_start`), not addresses.
         """
         ...
 
     def array_start(self, site: int) -> int:
-        """The offset in the shared window of the array that a site accesses; 0 if that is not known."""
+        """The offset in the shared window of the array that a site accesses; 0 if unknown."""
         ...
 
 
@@ -90,8 +90,9 @@ class AdmittedLanes:
     """The addresses of an access that was checked for the whole block.
 
     Attributes:
-        first: of the first lane, i64; ``step``: bytes from lane to lane, if known here, else an i64.
-        all_on: whether all lanes make the access.
+        first: of the first lane, i64.
+        step: the stride between lanes in bytes; an i64 if it is not a compile-time constant.
+        all_on: whether all lanes are active.
     """
 
     first: Value
@@ -103,18 +104,18 @@ class Surroundings(Protocol):
     """The function that is being lowered, at one instruction.
 
     Attributes:
-        b: where instructions go.
-        prologue: the function's entry block; ``each``: what runs after it for each vector.
+        b: the builder at the instruction.
+        prologue: the function's entry block; ``each``: the code after it that runs for each vector.
         width: lanes of a vector.
         active: the lanes that execute the instruction, an i1 value.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
-        observers: who watches; ``carrier``: the one with companions in memory, if there is one.
+        observers: the function's observers; ``carrier``: the one with companions in memory, if there is one.
         in_loop: whether the instruction may run several times.
         in_affine_loop: whether it is in the version of a loop in which indices are scalars.
-        inlining: the end of calls of vector accesses.
+        inlining: the attributes at the end of calls of vector accesses.
         unread: registers that no instruction reads.
-        left: writes instructions for the exited lanes; None where they are unknown.
-        rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
+        left: emits code for the exited lanes, as bits; None if they are unknown.
+        rows: for an ``ldmatrix``, the rows that the lanes have already loaded; None: it must load them itself.
         param_offsets: of a kernel: the offset of each parameter.
     """
 
@@ -172,7 +173,7 @@ class Surroundings(Protocol):
         """Write a result of type ``kind`` to a register operand in the active lanes, or discard it.
 
         Raises:
-            PtxError: the operand is not a register, or has another size.
+            PtxError: the operand is not a register, or has a different size.
         """
         ...
 
@@ -189,8 +190,8 @@ class Surroundings(Protocol):
     def first_address(
         self, operation: Instruction, operand: Operand, space: str, size: int
     ) -> tuple[Value, int] | None:
-        """The first lane's address, and the bytes from there to the next lane's, if that is a multiple of ``size``
-        and the same for all lanes."""
+        """The first lane's address and the stride between lanes in bytes, if the stride is a multiple of ``size``
+        and the same for all lanes; otherwise None."""
         ...
 
     def admitted(self, operation: Instruction, operand: Operand) -> AdmittedLanes | None:
@@ -198,15 +199,17 @@ class Surroundings(Protocol):
         ...
 
     def within_word(self, operand: Operand) -> Value | None:
-        """The address of the 8 or 16 bits that an access of a 32-bit word is for; None for any other access."""
+        """The address of the 8 or 16 bits for which an access touches their 32-bit word; None for other
+        accesses."""
         ...
 
     def shared_address(self, low: Value) -> Value:
-        """The host address in the shared window whose low half is an i32."""
+        """The host address in the shared window with the low half ``low``, an i32."""
         ...
 
     def shared_offset(self, operand: Operand) -> Value | None:
-        """The offset of a shared address from the start of the window, i64, where the code computes it."""
+        """The offset of a shared address from the start of the window, i64; None if the code does not compute
+        it."""
         ...
 
     def local_address(self, offset: int) -> Value:
@@ -214,7 +217,8 @@ class Surroundings(Protocol):
         ...
 
     def param_array(self, name: str) -> str:
-        """The memory of a function's or a call's ``.param``: each offset times W, for W lanes."""
+        """The memory of a ``.param`` variable of a function or a call: each offset is multiplied by W, for W
+        lanes."""
         ...
 
     # --- context

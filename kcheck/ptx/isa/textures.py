@@ -1,7 +1,7 @@
 """``tex``, ``tld4``, ``txq``, ``suq``: textures, by the handle of an object.
 
-Source: PTX ISA, "Texture Instructions". :mod:`kcheck.ptx.runtime.textures` computes what a lane fetches; the lanes
-go one after another. For surfaces see :mod:`kcheck.ptx.isa.surfaces`.
+Source: PTX ISA, "Texture Instructions". :mod:`kcheck.ptx.runtime.textures` computes what a lane fetches, for one
+lane after another. For surfaces see :mod:`kcheck.ptx.isa.surfaces`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMPONENTS = ("r", "g", "b", "a")
 
 @dataclass(frozen=True, slots=True)
 class TexelPlace:
-    """Where an instruction accesses an object: ``form`` as the runtime takes it, coordinates as words."""
+    """Where an instruction accesses an object: ``form`` as the runtime expects it, coordinates as 32-bit words."""
 
     texel: Texel
     form: int
@@ -39,6 +39,11 @@ class TexelPlace:
 
 
 def geometry(fn: Surroundings, i: Instruction, name: str) -> int:
+    """The runtime's ``form`` of a geometry: ``1d``, ``2d``, ``3d``, ``a1d`` or ``a2d``.
+
+    Raises:
+        PtxError: an unsupported geometry.
+    """
     if name not in _GEOMETRIES:
         what = {"cube": "cubemaps are", "acube": "cubemaps are"}.get(name, f".{name} is")
         raise fn.fail(i, f"{what} not supported; use a texture of one to three dimensions, or layers")
@@ -74,14 +79,14 @@ def _define(fn: Surroundings) -> None:
 
 
 def room_for(fn: Surroundings, kind: str, lanes: int) -> str:
-    """Memory of the function for ``lanes`` values."""
+    """Allocate stack memory for ``lanes`` values in the prologue; returns the name of the pointer."""
     name = f"%{fn.b.fresh('room')}"
     fn.prologue.line(f"{name} = alloca [{lanes} x {kind}], align 64")
     return name
 
 
 def each_lane(fn: Surroundings, place: TexelPlace, act: Callable[[Value, Value, Value], None]) -> None:
-    """``act(lane, handle, coordinates)`` in each active lane; ``coordinates``: the address of four words."""
+    """Emit ``act(lane, handle, coordinates)`` for each active lane; ``coordinates``: the address of four words."""
     b, W = fn.b, fn.width
     _define(fn)
     handle = b.splat(fn.read(_READING, place.texel.object, _B64))
@@ -106,7 +111,7 @@ _READING = Instruction(0, "tex", (), ())
 
 
 def check_handle(b: FlowBuilder, found: Value, handle: Value, lane: Value, site: int, size: int) -> None:
-    """Record a handle that no object has. ``size``: 0 for a texture, 1 for a surface."""
+    """Report a handle that is not an object's. ``size``: 0 for a texture, 1 for a surface."""
     with b.unless(found, LIKELY):
         report_fault(b, FaultKind.TEXTURE_HANDLE, site, address=handle, size=size, lane=lane)
 

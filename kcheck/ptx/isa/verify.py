@@ -1,6 +1,6 @@
 """Checks a syntax tree against the instruction table: operands, their types, labels, calls.
 
-What passes can be lowered, except for problems that depend on more than one instruction (layouts, barriers in
+Code that passes can be lowered, except for problems that depend on more than one instruction (layouts, barriers in
 functions). Source of the rules: PTX ISA, "Operand Type Checking": sizes agree, untyped bits match anything of
 their size, a predicate matches only a predicate.
 """
@@ -51,7 +51,7 @@ def verify(module: Module) -> None:
 
 
 def verify_function(module: Module, function: Function) -> None:
-    """Check one function; raises as :func:`verify`."""
+    """Check one function; raises the same errors as :func:`verify`."""
     labels = {s.name for s in function.body or () if isinstance(s, Label)}
     for name, targets in function.branch_targets.items():
         for target in targets:
@@ -110,7 +110,7 @@ class _Checker:
     def _call(self, call: Call) -> None:
         for operand in (*call.arguments, *call.returns):
             if not isinstance(operand, Symbol):
-                self.fail(call, "arguments and results are .param variables here")
+                self.fail(call, "arguments and results must be .param variables")
             variable = self.function.variables.get(operand.name)
             if variable is None or variable.space != "param":
                 self.fail(call, f"{operand.name} is not a .param variable of {self.function.name}")
@@ -123,7 +123,7 @@ class _Checker:
             self.fail(call, f"no .callprototype {call.prototype}")
 
     def _known(self, i: Instruction, operand: Operand) -> None:
-        """Symbols in operands exist."""
+        """Check that the symbols in an operand are declared."""
         if isinstance(operand, Address) and isinstance(operand.base, Symbol):
             operand = operand.base
         if isinstance(operand, Symbol) and operand.name not in self.symbols:

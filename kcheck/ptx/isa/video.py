@@ -1,7 +1,7 @@
-"""The video instructions: arithmetic on four bytes or two halves of a register, or on whole ones in two steps.
+"""The video instructions: arithmetic on four bytes or two halves of a register, or on whole registers.
 
-Source: PTX ISA, "Video Instructions", "Scalar Video Instructions", "SIMD Video Instructions". Selectors and masks
-of operands are written out before (:mod:`kcheck.ptx.syntax.selectors`).
+Source: PTX ISA, "Video Instructions", "Scalar Video Instructions", "SIMD Video Instructions". The parser has
+expanded the selectors and masks of operands (:mod:`kcheck.ptx.syntax.selectors`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _lanes(name: str, count: int) -> Emit:
 
 
 def _scalar(name: str) -> Emit:
-    """Of whole registers, in more than 32 bits before it is clamped; then perhaps a second operation."""
+    """An operation on whole registers, in 64 bits before it is clamped; then an optional second operation."""
 
     def emit(b: Builder, m: Mods, x: Value, y: Value, z: Value | None = None) -> Value:
         operation = _test(m.get("cmp")) if name == "vset" else _OPERATIONS[name]
@@ -86,7 +86,7 @@ def _scalar(name: str) -> Emit:
 
 
 def _finished(b: Builder, m: Mods, result: Value, z: Value | None) -> Value:
-    """A number in i64 clamped or cut to 32 bits, and the second operation with the third source."""
+    """A number in i64 clamped or truncated to 32 bits, and the second operation with the third source."""
     kind = m.get("D") or "u32"
     if "sat" in m:
         result = _clamped(b, result, 32, kind)
@@ -99,7 +99,7 @@ def _finished(b: Builder, m: Mods, result: Value, z: Value | None) -> Value:
 
 
 def _shift(name: str) -> Emit:
-    """``vshl`` and ``vshr``: by at most 32 bits, or by the amount modulo 32; what comes in is the sign."""
+    """``vshl`` and ``vshr``, by at most 32 bits or by the amount modulo 32; ``vshr`` shifts in the sign."""
 
     def emit(b: Builder, m: Mods, x: Value, amount: Value, z: Value | None = None) -> Value:
         wraps = m.get("mode") == "wrap"
@@ -111,7 +111,7 @@ def _shift(name: str) -> Emit:
 
 
 def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
-    """``vmad``: a product and a sum (``.po``: plus one) in 128 bits, shifted, then clamped or cut to 32 bits."""
+    """``vmad``: a product and a sum (``.po``: plus one) in 128 bits, shifted, then clamped or truncated."""
     sources = zip((x, y, z), (m.bound["A"], m.bound["B"], m.get("D")), strict=True)
     p, q, r = (b.resize(value, "i128", signed=kind == _SIGNED) for value, kind in sources)
     total = b.add(b.mul(p, q), r)
@@ -126,7 +126,7 @@ def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
 
 
 PARALLEL = frozenset(f"{name}{count}" for name in (*_OPERATIONS, "vset") for count in (2, 4))
-"""Instructions on several bytes or halves: their third source only counts with ``.add``."""
+"""Instructions on several bytes or halves, which use their third source only with ``.add``."""
 
 _D, _A, _B = ("<.u32|.s32=D>", "<.u32|.s32=A>", "<.u32|.s32=B>")
 _COMPARE = "<.eq|.ne|.lt|.le|.gt|.ge=cmp>"
@@ -138,8 +138,8 @@ for _name in _OPERATIONS:
     if _name != "vavrg":
         row(f"{_name} {_D} {_A} {_B} [.sat]", "d:D a:A b:B", _scalar(_name))
         row(f"{_name} {_D} {_A} {_B} [.sat] <.add|.min|.max=then>", "d:D a:A b:B c:D", _scalar(_name))
-# The result of an operation has 34 bits (PTX ISA, "Scalar Video Instructions"), and not which of a number that was
-# shifted beyond them: without .sat for vshl.
+# An intermediate result has 34 bits (PTX ISA, "Scalar Video Instructions"). Which bits count if they are shifted
+# past these is not specified, so vshl has no .sat.
 for _name, _how, _sat in (("vshl", "shl", ""), ("vshr", "ashr", " [.sat]")):
     _head = f"{_name} {_D} {_A} .u32{_sat} <.clamp|.wrap=mode>"
     row(_head, "d:D a:A b:u32", _shift(_how))

@@ -7,8 +7,6 @@ is a warning if they have exited or never existed: the instructions wait for "al
 reads it.
 """
 
-# ruff: noqa: E501 (lines of LLVM IR)
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,14 +26,15 @@ from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
-"""What a lane gets that reads an exited lane: NaN in every float type. Any value would do (PTX ISA, shfl.sync)."""
+"""The value that a lane reads from an exited lane: NaN in every float type. Any is allowed (PTX ISA,
+shfl.sync)."""
 
 _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
 
 def whole_warp(fn: Surroundings, i: Instruction) -> None:
-    """Refuse a vector that holds only part of a warp.
+    """Reject a vector that holds only part of a warp.
 
     Raises:
         PtxError: the width is below 32; lower the kernel with 32.
@@ -45,19 +44,19 @@ def whole_warp(fn: Surroundings, i: Instruction) -> None:
 
 
 def check_mask(fn: Surroundings, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
-    """Record lanes that a member mask names and that are not here, and those here that their mask leaves out
-    (PTX ISA: both undefined); returns the mask of each lane, as i32.
+    """Report lanes that a member mask names but that do not execute the instruction, and lanes that execute it but
+    that their own mask does not name (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
     Lanes may have different masks: each set of lanes that name each other is a separate group.
 
     Args:
-        source: the lane that each lane reads, i32; None where lanes do not read each other.
+        source: the lane that each lane reads, i32; None if lanes do not read each other.
     """
     return _checked(fn, i, operand, source)[0]
 
 
 def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
-    """The mask of each lane, and the lanes, as bits, that read one that has exited."""
+    """The mask of each lane, and, as bits, the lanes that read an exited lane."""
     b = fn.b
     members = fn.read(i, operand, _U32)
     missing = b.land(members, b.invert(fn.active_bits()))
@@ -83,7 +82,7 @@ def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value |
 
 
 def _absent(fn: Surroundings, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
-    """The kind of fault and the lanes to report, for lanes that are named and do not take part."""
+    """The kind of fault and the lanes to report if lanes that are named do not take part."""
     b = fn.b
     gone = _gone(fn)
     late = b.land(missing, b.invert(gone))
@@ -102,7 +101,7 @@ def _absent(fn: Surroundings, missing: Value, source: Value | None, lost: str) -
 
 
 def _gone(fn: Surroundings) -> Value:
-    """The lanes that the warp never had and, as far as known here, the exited lanes, as bits."""
+    """The lanes that the warp never had, and the exited lanes if they are known, as bits."""
     if fn.left is not None:
         return fn.left()
     b = fn.b
@@ -113,11 +112,11 @@ def _gone(fn: Surroundings) -> Value:
 
 
 def report(fn: Surroundings, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
-    """Record lanes of the warp, as bits, that break a rule; does nothing if there are none.
+    """Report lanes of the warp that break a rule.
 
     Args:
-        some: nonzero if there are any.
-        tell: writes instructions for the kind of fault and the lanes.
+        some: nonzero if there are any such lanes.
+        tell: emits code for the kind of fault and the lanes, as bits.
     """
     b = fn.b
     fn.unit.definitions[_WARP_FAULT.name] = _warp_fault(fn.unit.declarations)
@@ -144,7 +143,8 @@ _WARP_FAULT = Signature(
         "lane": "i32",
     },
 )
-"""Records the missing lanes and how many the warp has. For a lane beyond the end of a partial warp, it names lane 0."""
+"""Records the missing lanes and how many the warp has. For a lane beyond the end of a partial warp, it names lane
+0."""
 
 
 def _warp_fault(declarations: dict[str, str]) -> Definition:
@@ -225,7 +225,7 @@ def shfl(fn: Surroundings, i: Instruction) -> None:
     value = b.splat(fn.read(i, i.operands[1], TYPES["b32"]))
     known = fn.constant(i.operands[2]), fn.constant(i.operands[3])
     if known[0] is not None and known[1] is not None:
-        # As in every reduction by halves: one or two instructions, where permute() takes thirty.
+        # This is the case in tree reductions. A shuffle takes one or two instructions; permute() takes thirty.
         sources, valid = _fixed_sources(fn, mode, known[0], known[1])
         move = partial(shuffled, b, sources=sources)
         source = b.lanes_const("i32", sources)
@@ -291,7 +291,7 @@ def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
 
 
 def permute(fn: Surroundings, value: Value, source: Value) -> Value:
-    """The value of another lane, which each lane names. Through memory, which works on any CPU."""
+    """The value of the lane that each lane names, through memory, which works on any CPU."""
     b, W = fn.b, fn.width
     kind = vector_type(value.type, W)
     slot = f"%{b.fresh('lanes')}"
@@ -385,7 +385,7 @@ def match(fn: Surroundings, i: Instruction) -> None:
 
 
 def _equal_lanes(fn: Surroundings, value: Value, wanted: Value) -> Value:
-    """For each lane, which lanes of ``value`` equal its operand, as bits."""
+    """For each lane, the lanes in which ``value`` equals its ``wanted``, as bits."""
     b = fn.b
     result = b.splat(b.const("i32", 0))
     for lane in range(fn.width):

@@ -1,10 +1,10 @@
-"""``wmma``: matrix products of a warp whose fragments a program only loads, multiplies and stores.
+"""``wmma``: matrix products of a warp, with fragments whose layout is opaque to the program.
 
-Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions: wmma". Where the elements of a fragment lie
-is not specified. Here they lie as ``mma.sync`` wants them (:mod:`kcheck.ptx.isa.fragments`), side by side for each
-product of 8 columns: 16 x 16 is two products, 32 x 8 is two, one above the other, and 8 x 32 is 32 x 8 transposed.
-The counts of registers are those of the ISA; f16 fragments that have more than they need hold their elements twice
-or four times.
+Source: PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions: wmma". Here the elements of a fragment have
+the layout of ``mma.sync`` (:mod:`kcheck.ptx.isa.fragments`), one product of 8 columns after another: 16 x 16 is
+two products side by side, 32 x 8 is two, one above the other, and 8 x 32 is 32 x 8 transposed. The numbers of
+registers are those of the ISA; f16 fragments with more registers than they need hold their elements twice or four
+times.
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ _TYPES_OF: dict[str, tuple[str, ...]] = {
 """The shapes of each type of A and B."""
 
 _RESULTS = {"f16": ("f16", "f32"), "f64": ("f64",), **dict.fromkeys(("bf16", "tf32"), ("f32",))}
-"""Types of C and D by the type of A; of integers s32."""
+"""Types of C and D by the type of A; s32 for integers."""
 
 _REPLICATED = 8
 """Registers of an f16 fragment of A or B, whatever its shape."""
 
 Coordinate = tuple[int, int, int]
-"""A row or column of a lane's element: its steps by group and by rank, and where it begins."""
+"""A row or column as a linear function of the lane: the coefficients of group and of rank, and a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an element of a fragment lies in its matrix, for each lane, which is ``4 * group + rank``."""
+    """Where an element of a fragment is in its matrix, as a function of the lane ``4 * group + rank``."""
 
     row: Coordinate
     column: Coordinate
 
     @property
     def swapped(self) -> Place:
-        """In the transposed matrix."""
+        """The place in the transposed matrix."""
         return Place(self.column, self.row)
 
     def follows(self, other: Place, by_rows: bool) -> bool:
-        """Whether it lies right behind another in memory."""
+        """Whether it directly follows another in memory."""
         here, there = (self, other) if by_rows else (self.swapped, other.swapped)
         return here.row == there.row and here.column == (*there.column[:2], there.column[2] + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How the products of a ``wmma`` shape are made of those of ``mma.sync``.
+    """How a ``wmma`` shape is divided into products of ``mma.sync``.
 
     Attributes:
         m, n, k: A is m x k, B is k x n.
@@ -101,7 +101,7 @@ class Tiling:
 
     @property
     def shape(self) -> MatrixShape:
-        """Of one product."""
+        """The shape of one product."""
         m = self.n if self.transposed else self.m
         return MatrixShape(min(m, 16), 8, self.k, self.bits)
 
@@ -201,7 +201,7 @@ def _transfer(fn: Surroundings, i: Instruction, is_load: bool) -> None:
 
 
 def _factor_of(shape: str, kind: str) -> str:
-    """A type of A and B for which a shape's fragment of C or D lies as for all."""
+    """A type of A and B that a shape supports. The layout of C and D is the same for all such types."""
     return {"m16n16k8": "tf32", "m8n8k4": "f64", "m8n8k32": "s4", "m8n8k128": "b1"}.get(shape, "f16")
 
 
@@ -219,7 +219,7 @@ def _is_packed(places: Sequence[Place], layout: str) -> bool:
 
 
 def _pieces(places: list[Place], layout: str) -> list[Place]:
-    """The first elements of what is accessed at once."""
+    """The first element of each access."""
     return places[:1] if _is_packed(places, layout) else places
 
 
@@ -293,7 +293,7 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
     saturate = "satfinite" in words
     operation = next((w for w in words if w in ("xor", "and")), "")
     words = [w for w in words if w not in ("satfinite", operation)]
-    if len(words) == 5:  # of f16 only the types of C and D are written
+    if len(words) == 5:  # for f16, only the types of C and D are written
         words[4:4] = ["f16", "f16"]
     if len(words) != 7 or not {"row", "col"}.issuperset(words[:2]) or len(i.operands) != 4:
         raise fn.fail(i, "not supported")
@@ -310,7 +310,7 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
     if tiles.transposed:
         left, right = right, left
     down, across = tiles.steps
-    narrows = (d, c) == ("f16", "f32")  # once, when all is added up
+    narrows = (d, c) == ("f16", "f32")  # rounded once, after all terms are added
     form = mma.MmaForm("", tiles.shape, c if narrows else d, a, b, c, saturate, operation)
     form = replace(form, name=f"wmma.{shape}.{form.d}.{a}.{b}.{c}.{saturate}{operation}")
     done = []

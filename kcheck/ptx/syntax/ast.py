@@ -96,7 +96,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """``%r1.b0``: bytes or halves of an operand of a video instruction. Not in a tree: see
+    """``%r1.b0``: bytes or halves of an operand of a video instruction. A finished tree has none: see
     :mod:`kcheck.ptx.syntax.selectors`."""
 
     register: Register
@@ -173,7 +173,7 @@ class Call:
 
     @property
     def mnemonic(self) -> str:
-        """What findings call it."""
+        """Its name in findings."""
         return f"call {self.target.name}"
 
 
@@ -235,8 +235,8 @@ class Function:
         variables: those declared in the body, by (resolved) name; ``param`` ones carry call arguments.
         branch_targets: labels, by the name of their ``.branchtargets``.
         performance: directives such as ``.maxntid``, by name without the dot.
-        rests: lines of instructions that begin a loop marked as not to unroll (``.pragma "nounroll"``): the
-            remainder of a loop that NVVM has unrolled, at most a few iterations.
+        rests: lines of the first instructions of loops marked ``.pragma "nounroll"``: each is the remainder of a
+            loop that NVVM has unrolled, and has at most a few iterations.
     """
 
     line: int
@@ -259,9 +259,10 @@ class Module:
     """A PTX module.
 
     Attributes:
-        file: what messages call it.
+        file: its name in messages.
         replicates: several threads may load, and lanes of a warp may store, copies of one value (REPLICATES).
-        reached: by kernel, what it may call, once :mod:`kcheck.ptx.analysis.kernel_facts` has found it.
+        reached: by kernel, the functions that it may call, once :mod:`kcheck.ptx.analysis.kernel_facts` has found
+            them.
     """
 
     file: str

@@ -159,7 +159,7 @@ class Body:
             for variable in variables(cursor, "", rename):
                 self.variables[variable.name] = variable
         elif token.text == ".loc":
-            # Code merged from two lines has line 0; the line before it is close.
+            # LLVM gives code merged from two lines the line 0; the previous line is close to it.
             self.loc = read_loc(cursor, self.locs) or self.loc
         elif token.text in _SKIPPED:
             if token.text == ".pragma":
@@ -179,7 +179,7 @@ class Body:
         while True:
             line = cursor.line
             name = cursor.name("the name of a register")
-            is_range = cursor.accept("<")  # a<2> is a0 and a1: a register a may be beside them
+            is_range = cursor.accept("<")  # a<2> declares a0 and a1, so there may also be an a
             known = {prefix for prefix, *_ in scope.ranges} if is_range else scope.registers
             if name in known:
                 cursor.fail(f"register {name} is declared twice", line)
@@ -242,13 +242,13 @@ class Body:
             self.statements += written_out(read, cursor.file, self._new_register)
 
     def _new_register(self, kind: str) -> Register:
-        """A register that the text does not have."""
+        """Declare a register that does not occur in the text."""
         register = Register(self._unique("%new"), kind)
         self.registers[register.name] = kind
         return register
 
     def _halves(self, register: Register) -> tuple[Register, Register]:
-        """The registers that hold one of 128 bits: the low half, the high half."""
+        """The two 64-bit registers that replace one of 128 bits: low half, high half."""
         if register.name not in self.halves:
             self.halves[register.name] = self._new_register("b64"), self._new_register("b64")
         return self.halves[register.name]
@@ -270,7 +270,7 @@ class Body:
             cursor.fail(f"{name} is defined twice", line)
         self.branch_targets[name] = tuple(found)
 
-    # prototype ::= ".callprototype" ["(" params ")" | "_"?] "_" "(" params ")" ";"
+    # prototype ::= ".callprototype" [parameters] "_" parameters flag* ";"
     def _prototype(self, name: str) -> None:
         cursor = self.cursor
         line = cursor.expect(".callprototype").line
@@ -310,7 +310,7 @@ class Body:
         return tuple(o for o in self._operands(")") if not isinstance(o, Sink))
 
     def _operands(self, end: str) -> list[Operand]:
-        """Operands with commas between them, up to a token of this kind."""
+        """Comma-separated operands up to a token of the kind ``end``, which is consumed."""
         cursor = self.cursor
         found: list[Operand] = []
         while cursor.token.kind != end:
@@ -328,14 +328,13 @@ def _is_number_below(digits: str, count: int) -> bool:
     return str(int(digits)) == digits and int(digits) < count
 
 
-# loc ::= ".loc" int int [int] ["," "function_name" name ["+" int] "," "inlined_at" int int int]
 # loc ::= ".loc" file line [column] ["," "function_name" label ["+" int] "," "inlined_at" file line column]
 def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | None:
     """A ``.loc``; None for line 0, which means no line.
 
     Args:
         known: the last ``.loc`` of each file, line and column. ``inlined_at`` refers to one of these
-            (PTX ISA, ".loc"), which in turn says where its function was inlined. This one is added.
+            (PTX ISA, ".loc"), which in turn says where its function was inlined. The new one is added to it.
     """
     cursor.expect(".loc")
     file = cursor.integer("the number of a file")
@@ -360,7 +359,7 @@ def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | No
 
 
 def skip_line(cursor: Cursor) -> None:
-    """Skip a directive without meaning here: to its ``;``, or to the end of its line."""
+    """Skip a directive that has no effect here: to its ``;``, or to the end of its line."""
     line = cursor.line
     while cursor.token.kind not in ("end", "{", "}") and cursor.token.line == line:
         if cursor.take().kind == ";":

@@ -59,7 +59,6 @@ def wrapped(value: int, unsigned: bool) -> int:
     return value if unsigned or not value >> 63 else value - (1 << 64)
 
 
-# constant ::= binary ["?" constant ":" constant]
 class Tokens(Protocol):
     """The tokens of a file, read from left to right (:class:`kcheck.ptx.syntax.cursor.Cursor`)."""
 
@@ -83,6 +82,7 @@ class Tokens(Protocol):
     def integer(self, what: str) -> int: ...
 
 
+# constant ::= binary ["?" constant ":" constant]
 def constant(cursor: Tokens, depth: int = 0) -> tuple[int, bool]:
     """The value of the constant expression here, and whether it is unsigned.
 
@@ -90,7 +90,7 @@ def constant(cursor: Tokens, depth: int = 0) -> tuple[int, bool]:
         PtxError: no constant expression, a division by zero, or an expression nested too deeply.
     """
     if depth > _MAX_DEPTH:
-        cursor.fail("a constant expression that is nested too deep")
+        cursor.fail("the constant expression is nested too deeply")
     value = _binary(cursor, 0, depth)
     if cursor.accept("?"):
         yes = constant(cursor, depth + 1)
@@ -101,7 +101,7 @@ def constant(cursor: Tokens, depth: int = 0) -> tuple[int, bool]:
 
 
 def _operator(cursor: Tokens, level: int) -> str | None:
-    """The operator of that level that comes next; each of its characters is a token."""
+    """The operator of that level at the current position, or None. Each of its characters is a token."""
     first = cursor.token.kind
     second = cursor.tokens[cursor.index + 1].kind if cursor.token.kind != "end" else ""
     pair = first + second
@@ -140,7 +140,7 @@ def _binary(cursor: Tokens, level: int, depth: int) -> tuple[int, bool]:
 # unary ::= ("-" | "+" | "~" | "!") unary | "(" ".s64" | ".u64" ")" unary | "(" constant ")" | int
 def _unary(cursor: Tokens, depth: int) -> tuple[int, bool]:
     if depth > _MAX_DEPTH:
-        cursor.fail("a constant expression that is nested too deep")
+        cursor.fail("the constant expression is nested too deeply")
     token = cursor.token
     if token.kind in ("-", "+", "~", "!"):
         cursor.take()

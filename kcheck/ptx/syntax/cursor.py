@@ -1,4 +1,4 @@
-"""A token stream with a current position, and the operands of the grammar, which every statement has."""
+"""A token stream with a current position, and the grammar of operands, which all statements share."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        """Its line."""
+        """The line of the current token, from 1."""
         return self.tokens[self.index].line
 
     def fail(self, what: str, line: int | None = None) -> NoReturn:
@@ -173,7 +173,7 @@ class Cursor:
             return Pair(first, self._primary(names))
         return first
 
-    # primary ::= "[" address "]" | "{" primary ("," primary)* "}" | "!" register | "_" | number
+    # primary ::= "[" address "]" | "{" primary ("," primary)* "}" | "!" register | "_" | float | constant
     #           | special [component] | register selector | name [ ("+" | "-") integer ]
     def _primary(self, names: Names) -> Operand:
         token = self.token
@@ -210,7 +210,7 @@ class Cursor:
             return Symbol(found.name, sign * self.integer("an offset in bytes"))
         return found
 
-    # address ::= (register | symbol | integer) [ "+" integer | "-" integer ]
+    # address ::= (register | symbol | integer) (("+" | "-") integer)*
     def _address(self, names: Names) -> Address | Texel:
         self.expect("[")
         base: Register | Symbol | Integer
@@ -227,12 +227,12 @@ class Cursor:
             return self._texel(base, names)
         self.expect("]")
         if not -(2**63) <= offset < 2**63:
-            self.fail("an offset that does not fit in 64 bits")
+            self.fail("the offset does not fit in 64 bits")
         return Address(base, offset)
 
     # texel ::= object "," coordinates "]"      object ::= register      coordinates ::= register | vector
     def _texel(self, base: Register | Symbol | Integer, names: Names) -> Texel:
-        """What follows the comma after a texture or a surface."""
+        """The texel of an object, from what follows the comma."""
         if not isinstance(base, Register):
             self.fail(".texref and .surfref are not supported; pass a texture or surface object")
         place = self._primary(names)
@@ -252,5 +252,5 @@ class Cursor:
                 break
         self.expect("}")
         if len(elements) > 8:
-            self.fail(f"a vector of {len(elements)}: at most 8 elements", line)
+            self.fail(f"a vector of {len(elements)} elements; at most 8 are allowed", line)
         return Vector(tuple(elements))

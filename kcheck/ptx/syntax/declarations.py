@@ -51,7 +51,15 @@ def type_name(cursor: Cursor) -> tuple[str, int]:
 
 # variables ::= space attribute* type declarator ("," declarator)* ";"
 def variables(cursor: Cursor, linked: str, rename: Callable[[str, int], str]) -> list[Variable]:
-    """One declaration of one or more variables; ``rename`` gives each the name that it has in its function."""
+    """One declaration of one or more variables.
+
+    Args:
+        linked: the linkage; ``""`` if none is declared.
+        rename: returns the unique name in the function, from a declared name and its line.
+
+    Raises:
+        PtxError: not a valid declaration.
+    """
     space = cursor.take().text[1:]
     align, kind, lanes = _attributes(cursor)
     found = []
@@ -96,7 +104,7 @@ def parameter(cursor: Cursor) -> Variable:
     if count is None:
         cursor.fail(f"parameter {name} has no size", line)
     if count * lanes * TYPES[kind].bytes > 1 << 20:
-        cursor.fail(f"parameter {name} is too large for a parameter", line)
+        cursor.fail(f"parameter {name} is too large: at most 1 MiB", line)
     size = TYPES[kind].bytes * lanes
     return Variable(line, "param", name, kind, count * lanes, align or size, pointer=pointer)
 
@@ -142,7 +150,7 @@ def _alignment(cursor: Cursor) -> int:
 
 # dimensions ::= ("[" [int] "]")*
 def _dimensions(cursor: Cursor) -> int | None:
-    """Elements of the array declared: 1 for a scalar, None for an open first dimension."""
+    """The number of elements of the declared array: 1 for a scalar, None if a dimension is open."""
     count = 1
     is_open = False
     while cursor.accept("["):

@@ -1,6 +1,6 @@
-"""The barrier of a grid: functions that the cpu device has its own version of.
+"""The grid barrier: functions that the cpu device replaces with its own.
 
-CUDA's cooperative groups wait in a loop over a word that the driver keeps. kcheck compiles them with a header
+CUDA's cooperative groups spin on a word of a workspace that the driver keeps. kcheck compiles them with a header
 (``kcheck/device/kinds/include/cooperative_groups.h``) in which this loop is a function.
 """
 
@@ -11,14 +11,14 @@ from dataclasses import replace
 from kcheck.ptx.syntax.ast import Call, Module, Operation, Symbol
 
 GRID_WORKSPACE = "kcheck_grid_workspace"
-"""Returns the address of that word; 0 if the launch is not cooperative."""
+"""The function that returns the address of that workspace, or 0 if the launch is not cooperative."""
 
 _GRID_SYNC = "kcheck_grid_sync"
 _BARRIERS = frozenset({"cudaCGSynchronize", _GRID_SYNC})
 
 
 def is_grid_barrier(operation: Operation) -> bool:
-    """Whether threads wait there for all others of the grid."""
+    """Whether threads wait there for all other threads of the grid."""
     return (
         isinstance(operation, Call) and isinstance(operation.target, Symbol) and operation.target.name in _BARRIERS
     )

@@ -65,7 +65,7 @@ def tokenize(text: str, file: str) -> list[Token]:
         if found is None:
             character = text[position]
             if text.startswith("/*", position):
-                fail(file, line, "a comment that is never closed")
+                fail(file, line, "this comment is never closed")
             fail(file, line, f"character {character!r} is not valid in PTX")
         kind = found.lastgroup
         end = found.end()

@@ -1,9 +1,9 @@
-"""What the opcodes of PTX have in common, as far as analyses ask."""
+"""Sets of PTX opcodes that share a property, for the analyses."""
 
 from __future__ import annotations
 
 ATOMICS = frozenset({"atom", "red"})
-"""They read, change and write memory as one."""
+"""They read, modify and write memory atomically."""
 
 PLAIN_ACCESSES = frozenset({"ld", "st"})
 ACCESSES = PLAIN_ACCESSES | ATOMICS
@@ -12,7 +12,7 @@ ACCESSES = PLAIN_ACCESSES | ATOMICS
 LOADS = frozenset({"ld", "ldu"})
 
 MEMORY = ACCESSES | {"ldu", "ldmatrix"}
-"""They access memory in any way that an address operand shows."""
+"""They access memory through an address operand, whether per lane or per warp."""
 
 BARRIERS = frozenset({"bar", "barrier"})
 """Threads of a block or of a warp wait for each other there, or announce that they arrived."""
@@ -21,11 +21,11 @@ CARRY_READERS = frozenset({"addc", "subc", "madc"})
 """They read the carry flag."""
 
 COLLECTIVE = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
-"""The lanes of a warp work together there, whatever the modifiers."""
+"""The lanes of a warp cooperate, whatever the modifiers."""
 
 MOVES = frozenset({"mov", "cvta"})
 COPIES = MOVES | {"cvt"}
-"""Their result is the operand, in another register, space or type."""
+"""Their result is their operand, in a different register, state space or type."""
 
 SUMS = frozenset({"add", "sub"})
 OFFSETS = frozenset({"add", "or"})
@@ -40,15 +40,15 @@ FENCES = frozenset({"membar", "fence"})
 """They order memory accesses."""
 
 HINTS = FENCES | {"nanosleep", "prefetch", "prefetchu", "pmevent", "discard", "applypriority", "griddepcontrol"}
-"""They order memory accesses, wait, or say what to expect, and compute nothing."""
+"""They order memory accesses, wait, or give hints, and compute nothing."""
 
 PURE = COPIES | SUMS | PRODUCTS | {"selp", "setp", "neg", "abs", "min", "max"}
 PURE |= {"and", "or", "xor", "not", "shl", "shr"}
-"""One result, which depends on the operands only and is the same in each lane that has the same operands."""
+"""They have one result, which depends on nothing but the operands."""
 
 EXITS = frozenset({"ret", "exit"})
 RETURNS = EXITS | {"trap"}
-"""The thread does not go on behind them."""
+"""The thread does not continue after them."""
 
 WARP_RESULTS = frozenset({"vote", "redux", "match", "activemask", "elect"})
 """Their result comes from all lanes of the warp, so it may differ between warps."""

@@ -1,8 +1,8 @@
 """PTX text to a syntax tree.
 
-Source: PTX ISA, "PTX Module Directives" and the chapters that the other parts name. What NVVM and nvJitLink
-emit is read whole. Variables of opaque types (.texref, .samplerref, .surfref) are refused: textures and surfaces
-are objects, whose handles are 64-bit integers.
+Source: PTX ISA, "PTX Module Directives" and the chapters that the other modules of this package name. It accepts
+everything that NVVM and nvJitLink emit. Variables of opaque types (.texref, .samplerref, .surfref) are rejected:
+textures and surfaces must be objects, whose handles are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLAGS = frozenset({".explicitcluster", ".noreturn", ".unified", ".abi_preserve"
 
 
 def parse(text: str, file: str = "kernel.ptx") -> Module:
-    """The syntax tree of ``text``, unverified; ``file`` is what messages call it.
+    """The syntax tree of ``text``, unverified; ``file`` is its name in messages.
 
     Several modules in one text (as numba-cuda concatenates them) are one module; each may repeat the header.
 
@@ -41,7 +41,7 @@ def parse(text: str, file: str = "kernel.ptx") -> Module:
     return _ModuleParser(Cursor(_INLINE_ASM.sub(_without_locs, text), file), REPLICATES in text).read()
 
 
-# In inline assembly, LLVM counts lines from that of the statement: they are the numbers of other source lines.
+# In inline assembly, LLVM counts up from the statement's line, so that a .loc names an unrelated source line.
 _INLINE_ASM = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^\s*\.loc\b.*$", re.MULTILINE)
 
@@ -139,7 +139,7 @@ class _ModuleParser:
                 if depth == 0:
                     return
             elif token.kind == "end":
-                cursor.fail("a .section that is never closed", line)
+                cursor.fail("this .section is never closed", line)
 
     # linked ::= linkage (variables | entry | func)
     def _linked(self) -> None:
@@ -159,10 +159,10 @@ class _ModuleParser:
             cursor.fail(f"expected a directive, found {describe(token)}")
 
     def _declare(self, variable: Variable) -> None:
-        """Keep a module variable; a definition replaces a declaration, and one of several weak ones is kept."""
+        """Add a module variable. A definition replaces a declaration; of several weak ones, one is kept."""
         before = self.variables.get(variable.name)
         if variable.name in self.functions:
-            self.cursor.fail(f"{variable.name} is a function already", variable.line)
+            self.cursor.fail(f"{variable.name} is already a function", variable.line)
         if before is not None:
             replaceable = ("extern", "weak", "common")
             if before.linkage not in replaceable and variable.linkage not in replaceable:
@@ -197,14 +197,14 @@ class _ModuleParser:
         head = Function(line, is_entry, name, linked, returns, params, None, performance=performance)
         names = [v.name for v in (*returns, *params) if v.name != "_"]
         if len(set(names)) != len(names):
-            cursor.fail(f"{name} has two parameters of one name", line)
+            cursor.fail(f"{name} has two parameters with the same name", line)
         function = head if cursor.accept(";") else Body(cursor).read(head)
         self._define(function)
 
     def _define(self, function: Function) -> None:
         before = self.functions.get(function.name)
         if function.name in self.variables:
-            self.cursor.fail(f"{function.name} is a variable already", function.line)
+            self.cursor.fail(f"{function.name} is already a variable", function.line)
         if before is not None and before.body is not None:
             if function.body is None or function.linkage == "weak":
                 return

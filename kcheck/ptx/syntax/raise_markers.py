@@ -1,6 +1,6 @@
-"""Calls that say that a thread is about to raise a Python exception, in code that kcheck had numba-cuda make.
+"""Marker calls before a thread raises a Python exception, in code that numba-cuda compiled for kcheck.
 
-The text of the exception is in the name of the function: it needs no memory, and survives every cache.
+The text of the exception is encoded in the name of the function, so it needs no memory and survives every cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Selectors and masks of the operands of video instructions, written out as other instructions.
+"""Expands selectors and masks of the operands of video instructions into other instructions.
 
 Source: PTX ISA, "Scalar Video Instructions": ``a.b0`` and ``a.h1`` are a byte and a half of a source, extended to
-32 bits; ``d.b2`` puts the low bits of the result there, and the rest is that of ``c``. "SIMD Video Instructions":
-of ``a.b7610`` each digit is a byte of ``b`` and ``a`` together, and ``d.b20`` is a mask of bytes: the others are
-those of ``c``, or are not added to it.
+32 bits; ``d.b2`` inserts the low bits of the result there, and the other bits are those of ``c``. "SIMD Video
+Instructions": each digit of ``a.b7610`` selects a byte of ``b`` and ``a`` together, and ``d.b20`` is a mask of
+bytes: the other bytes are those of ``c``, or are not added to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SELECTOR = re.compile(r"\.(b[0-7]{1,4}|h[0-3]{1,2})")
 """What may follow a register as a selector or a mask."""
 
 _FIELDS = {f"b{n}": (8 * n, 8) for n in range(4)} | {f"h{n}": (16 * n, 16) for n in range(2)}
-"""Of the selector of a scalar instruction: the first bit and the number of bits."""
+"""By selector of a scalar instruction: the first bit and the number of bits."""
 
 _SCALAR = frozenset({"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"})
 _PARALLEL = re.compile(r"v(add|sub|avrg|absdiff|min|max|set)([24])")
@@ -30,14 +30,14 @@ New = Callable[[str], Register]
 
 
 def without_selectors(i: Instruction, file: str, new: New) -> Iterator[Instruction]:
-    """The instructions that do what one with a selector or a mask does, in order.
+    """The instructions, in order, that replace one with a selector or a mask.
 
     Args:
-        file: as messages call it.
-        new: makes a register of a type.
+        file: its name in messages.
+        new: declares a register of a type.
 
     Raises:
-        PtxError: the operand of such an instruction has no such selector.
+        PtxError: a selector or mask that the operand cannot have.
     """
     if i.opcode in _SCALAR:
         yield from _scalar(i, file, new)
@@ -139,7 +139,7 @@ _NAMES = {"b": "bytes", "h": "halves"}
 
 
 def _bytes(selector: str) -> int:
-    """A selector of bytes or halves as that of ``prmt``."""
+    """A selector of bytes or halves, converted to the selector of ``prmt``."""
     digits = [int(digit) for digit in selector[1:]]
     if selector[0] == "h":
         digits = [byte for half in digits for byte in (2 * half + 1, 2 * half)]
@@ -168,7 +168,7 @@ def _merged(
 def _masked_sum(
     i: Instruction, operands: tuple[Operand, ...], chosen: frozenset[int], new: New
 ) -> Iterator[Instruction]:
-    """Zeros give 0, but not to a comparison: there the results are masked, and not the sources."""
+    """Masks the sources, because operations on zeros give 0. Comparisons do not, so ``vset`` masks its results."""
     target, a, b, c = operands
     ones = Integer(sum(0xFF << 8 * byte for byte in chosen))
     if i.opcode.startswith("vset"):

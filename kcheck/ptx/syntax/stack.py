@@ -1,7 +1,7 @@
-"""``alloca``, ``stacksave``, ``stackrestore``, written out as arithmetic on a pointer into a local array.
+"""Expands ``alloca``, ``stacksave`` and ``stackrestore`` into arithmetic on a pointer into a local array.
 
 Source: PTX ISA, "Stack Manipulation Instructions". The stack grows down. Each function that allocates has its own
-array, and points to its end when it is called; so its memory is free again when it returns.
+array and starts at its end, so the memory is free again when the function returns.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ class AllocaStack:
     room: Symbol
 
     def variable(self, line: int) -> Variable:
-        """The array's declaration."""
+        """The declaration of the array."""
         return Variable(line, "local", self.room.name, "b8", STACK_BYTES, _ALIGN)
 
     def begin(self, line: int) -> Iterator[Instruction]:
-        """The instructions with which the function begins."""
+        """The instructions at the start of the function, which set the stack pointer."""
         yield Instruction(line, "mov", ("u64",), (self.top, self.room))
         yield Instruction(line, "add", ("u64",), (self.top, self.top, Integer(STACK_BYTES)))
 
     def written_out(self, i: Instruction, file: str, new: Callable[[str], Register]) -> Iterator[Instruction]:
-        """The instructions that do what one of OPCODES does, in order.
+        """The instructions, in order, that replace one of OPCODES.
 
         Args:
-            file: as messages call it.
-            new: makes a register of a type.
+            file: its name in messages.
+            new: declares a register of a type.
 
         Raises:
-            PtxError: another type than ``.u64``, or operands that the instruction does not have.
+            PtxError: a type other than ``.u64``, a wrong number of operands, or an invalid alignment.
         """
         if i.modifiers != ("u64",):
             _fail(i, file, "expected .u64: addresses have 64 bits")

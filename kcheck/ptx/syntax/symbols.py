@@ -50,7 +50,7 @@ TYPE_CODES = {
     **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
 }
-"""The type of an element as an instruction has it, by dtype."""
+"""The type of an element as in the modifiers of an instruction, by dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Mangled:
 
     @property
     def params(self) -> int:
-        """How many parameters of the kernel it takes; 0 where that is not known. Numba passes an array as two
+        """How many kernel parameters an argument of this type takes; 0 if unknown. Numba passes an array as two
         pointers for its memory, its number of elements, their size, the data, and shape and strides."""
         if self.is_array:
             return 5 + 2 * int(self.arguments[1].name)
@@ -78,7 +78,7 @@ def kernel_name(symbol: str) -> str:
     ``gemm``, ``_Z7softmaxIfLi4EEvPKT_`` is ``softmax``.
 
     A name of the Itanium C++ ABI: one part, or nested ones, with their lengths, then ABI tags that begin with B.
-    What is not such a name is returned as it is.
+    Any other symbol is returned unchanged.
     """
     if not symbol.startswith("_Z"):
         return symbol
@@ -94,7 +94,7 @@ def kernel_name(symbol: str) -> str:
 
 
 def arguments(symbol: str) -> tuple[Mangled, ...]:
-    """The types of a kernel's arguments; those from the first that is not understood are left out."""
+    """The types of a kernel's arguments, up to the first one that is unknown."""
     at = _name_end(symbol)
     found: list[Mangled] = []
     try:
@@ -140,9 +140,10 @@ _LOCAL_NAME = re.compile(r"E(?P<length>\d+)(?=[A-Za-z_])")
 
 
 def local_name(symbol: str) -> str:
-    """The name of a variable that a C++ function declares: ``_ZZ4gemmPfE4tile`` is ``tile``; empty for others.
+    """The name of a variable that a C++ function declares: ``tile`` of ``_ZZ4gemmPfE4tile``; otherwise empty.
 
-    Source: Itanium C++ ABI, "Local entities": the function's encoding between Z and E, the name, perhaps a number.
+    Source: Itanium C++ ABI, "Local entities": the function's encoding between Z and E, the name, and optionally a
+    number.
     """
     if not symbol.startswith("_ZZ"):
         return ""
@@ -162,8 +163,8 @@ class ArraySymbol:
         shape: in elements; (0,) for dynamic shared memory.
         dtype: empty for a record.
         itemsize: in bytes.
-        element: the element, in C order, if LLVM split the array into variables, as it does with small arrays that
-            only constants index. None for a whole array.
+        element: which element, in C order, if LLVM split the array into variables, as it does with small arrays
+            that are indexed only by constants. None for a whole array.
     """
 
     name: str
@@ -203,4 +204,4 @@ def read_array_symbol(symbol: str) -> ArraySymbol | None:
 
 
 REPLICATES = "// kcheck: replicated values"
-"""A line of PTX whose compiler replicates values between threads, as Triton does."""
+"""A line in the PTX of compilers that replicate values between threads, such as Triton."""

@@ -1,6 +1,6 @@
-"""Registers of 128 bits, written out as two of 64.
+"""Expands instructions on 128-bit registers into instructions on pairs of 64-bit registers.
 
-Source: PTX ISA, "ld", "st", "mov": ``.b128`` values are loaded, stored, copied, and made of and taken apart into
+Source: PTX ISA, "ld", "st", "mov": ``.b128`` values are loaded, stored, copied, and packed from and unpacked into
 two values of 64 bits, the low one first. A 128-bit access has the alignment of a ``.v2.b64``.
 """
 
@@ -14,16 +14,16 @@ from kcheck.errors import PtxError
 from kcheck.ptx.syntax.ast import Instruction, Operand, Register, Vector
 
 Halves = Callable[[Register], tuple[Register, Register]]
-"""The registers of the low and the high half of one of 128 bits."""
+"""Returns the registers of the low and the high half of a 128-bit register."""
 
 OPCODES = frozenset({"ld", "st", "mov"})
 
 
 def in_halves(i: Instruction, file: str, halves: Halves) -> Iterator[Instruction]:
-    """The instructions that do on halves what a ``ld``, ``st`` or ``mov`` of ``.b128`` does.
+    """The instructions on halves that replace a ``ld``, ``st`` or ``mov`` of ``.b128``.
 
     Args:
-        file: as messages call it.
+        file: its name in messages.
 
     Raises:
         PtxError: an operand that is not a value of 128 bits.

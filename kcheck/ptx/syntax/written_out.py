@@ -1,4 +1,4 @@
-"""Instructions that stand for several others, written out when they are read.
+"""Expands instructions that stand for several others, when they are parsed.
 
 Source: PTX ISA, "lop3": ``lop3.BoolOp.b32 d|p, a, b, c, immLut, q`` sets ``p = (d != 0) BoolOp q``. For video
 instructions see :mod:`kcheck.ptx.syntax.selectors`.
@@ -14,11 +14,11 @@ from kcheck.ptx.syntax.selectors import without_selectors
 
 
 def written_out(i: Instruction, file: str, new: Callable[[str], Register]) -> Iterator[Instruction]:
-    """The instructions that do what one does, in order.
+    """The instructions, in order, that replace one; itself if it stands for no others.
 
     Args:
-        file: as messages call it.
-        new: makes a register of a type.
+        file: its name in messages.
+        new: declares a register of a type.
 
     Raises:
         PtxError: a selector that the operand cannot have.
