@@ -1,4 +1,4 @@
-"""Drafts for new users: a spec from a kernel's text, and a project that passes.
+"""Drafts for new users: a spec from a kernel's source, and a sample project.
 
 Kernels are parsed, never imported.
 """

@@ -32,7 +32,7 @@ class Subscript:
 
     Attributes:
         keys: for each axis, the index as text in which every loop variable is unique.
-        indexes: the same as expressions, local names replaced by what they stand for.
+        indexes: the same as expressions, with local names replaced by their values.
     """
 
     array: str
@@ -44,20 +44,20 @@ class Subscript:
 
 @dataclass(slots=True)
 class KernelText:
-    """Everything about a kernel's arrays that its text says.
+    """What a kernel's source says about its arrays.
 
     Attributes:
         bounds: by key of an index, and by its text with local names replaced, the size that it stays below.
         names: by size, the local name that the kernel gives it (``N = x.shape[1]``).
         arrays: parameters that are used as arrays.
-        least_rank: by array, the number of axes that it has at least.
+        least_rank: by array, the least number of axes that it can have.
         integers: names of parameters whose values are used as integers: in an index, a bound, or a range.
-        indexing: arrays whose elements are used as indexes, each with the axis that they index, or None for one of
-            a shared or local array.
-        passed: arrays that are passed to a function whose text is not known.
-        spans: by key of a loop variable, the array of which two neighboring elements are its first and last value.
-        less_one: by key of an index, as ``bounds``, the axis whose length less one it stays below.
-        lesser: by local name (``n = offsets.size - 1``), the axis whose length less one it is.
+        indexing: arrays whose elements are used as indexes, each with the axis that they index, or None if that is
+            an axis of a shared or local array.
+        passed: arrays that are passed to a function whose source is unknown.
+        spans: by key of a loop variable, the array with two neighboring elements that start and stop its range.
+        less_one: by key of an index, as in ``bounds``: the axis whose length minus 1 the index stays below.
+        lesser: by local name (``n = offsets.size - 1``), the axis whose length minus 1 it is.
     """
 
     accesses: list[Subscript] = field(default_factory=list)
@@ -73,8 +73,8 @@ class KernelText:
     lesser: dict[str, Axis] = field(default_factory=dict)
 
     def join_offsets(self) -> dict[str, Axis]:
-        """By array that holds offsets, the axis that they divide. What stays below their number less one is
-        bounded by their axis from here on."""
+        """By array of offsets, the axis that they divide. Also adds bounds: an index that stays below the number
+        of offsets minus 1 is bounded by the axis of the offsets."""
         ends: dict[str, Axis] = {}
         for access in self.accesses:
             for place, key in enumerate(access.keys):
@@ -91,11 +91,11 @@ class KernelText:
 def find_accesses(
     function: ast.FunctionDef, parameters: Sequence[str], functions: Mapping[str, ast.FunctionDef]
 ) -> KernelText:
-    """Read a kernel's text.
+    """Analyze a kernel's source.
 
     Args:
         parameters: its parameters, in order.
-        functions: the functions of its file by name: arrays are followed into them.
+        functions: the functions of its file by name, into which arrays are followed.
     """
     found = KernelText()
     _Walk(function, {name: (name, ()) for name in parameters}, functions, found, "", 0).run()
@@ -106,7 +106,8 @@ _Base = tuple[str, tuple[ast.expr, ...]]
 
 
 class _Walk(ast.NodeVisitor):
-    """Walks one function; ``aliases`` maps its names to a parameter of the kernel and the indexes taken so far."""
+    """Walks one function; ``aliases`` maps its names to a parameter of the kernel and the indexes applied so
+    far."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class _Walk(ast.NodeVisitor):
     # Arrays.
 
     def base(self, node: ast.expr) -> _Base | None:
-        """The parameter that an expression is a part of, and the indexes taken of it."""
+        """The parameter that an expression is an element or a view of, and the indexes applied to it."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id)
         if isinstance(node, ast.Subscript):
@@ -180,11 +181,12 @@ class _Walk(ast.NodeVisitor):
             self.used_as_integer(index, Axis(array, place))
 
     def whole(self, node: ast.expr) -> ast.expr:
-        """An expression with local names replaced by what they stand for here."""
+        """An expression with local names replaced by their values at this point."""
         return expanded(node, {**self.values, **self.current})
 
     def used_as_integer(self, node: ast.expr, axis: Axis | None = None) -> None:
-        """Parameters in an index are integers; arrays of which elements are in it hold integers."""
+        """Note that parameters in an index are integers, and that arrays whose elements are in it hold
+        integers."""
         for part in _unconverted(self.whole(node)):
             if isinstance(part, ast.Name) and part.id in self.aliases:
                 self.found.integers.add(self.aliases[part.id][0])
@@ -193,7 +195,7 @@ class _Walk(ast.NodeVisitor):
                 self.found.indexing[inner[0]] = self.found.indexing.get(inner[0]) or axis
 
     def key(self, node: ast.expr) -> str:
-        """The text of an index, in which loop variables of different loops differ."""
+        """The text of an index, in which the variables of different loops have different names."""
 
         class Rename(ast.NodeTransformer):
             def visit_Name(inner, name: ast.Name) -> ast.Name:  # noqa: N805  # ast's name; self is the walk's
@@ -204,7 +206,7 @@ class _Walk(ast.NodeVisitor):
     # Sizes.
 
     def node(self, node: ast.expr) -> Node | None:
-        """The size that an expression is: a scalar parameter, or the length of an axis."""
+        """The size that an expression stands for: a scalar parameter, or the length of an axis."""
         match node:
             case ast.Name(id=name):
                 if name in self.values:
@@ -227,7 +229,7 @@ class _Walk(ast.NodeVisitor):
         return None
 
     def less_one(self, node: ast.expr) -> Axis | None:
-        """The axis whose length less one an expression is."""
+        """The axis whose length minus 1 an expression is; None for any other expression."""
         match node:
             case ast.Name(id=name) if name in self.values:
                 return self.less_one(self.values[name])
@@ -237,7 +239,7 @@ class _Walk(ast.NodeVisitor):
         return None
 
     def offsets(self, start: ast.expr, stop: ast.expr) -> str:
-        """The array of which ``start`` begins at an element, and ``stop`` is the next one; else empty."""
+        """The array if ``start`` begins at one of its elements and ``stop`` is the next one; otherwise empty."""
         last = self.base(self.whole(stop))
         if last is None or len(last[1]) != 1:
             return ""
@@ -282,7 +284,7 @@ class _Walk(ast.NodeVisitor):
                 if len(arguments) > 1 and (array := self.offsets(start, arguments[1])):
                     self.found.spans[self.key(node.target)] = array
                 if len(arguments) > 1 and re.search(r"blockIdx|\bgrid\(", ast.unparse(start)):
-                    self.current[node.target.id] = start  # a grid-stride loop: the index of its first round
+                    self.current[node.target.id] = start  # a grid-stride loop: its first index
         self.generic_visit(node)
         self.loops, self.current = before, current
 
@@ -323,7 +325,7 @@ class _Walk(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:
         is_alias = len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and self.base(node.value)
         if is_alias and node.targets[0].id in self.aliases:  # type: ignore[attr-defined]
-            return  # `row = x[i]` of which elements are taken later: not a load
+            return  # `row = x[i]`, a view whose elements are used later: not a load
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             self._unpacked(node.targets[0], node.value)
         self.generic_visit(node)
@@ -332,7 +334,7 @@ class _Walk(ast.NodeVisitor):
                 self._reassigned(target.id, node)
 
     def _reassigned(self, name: str, node: ast.Assign) -> None:
-        """From here on the name is another index."""
+        """From here on, the name stands for a different index."""
         self.loops[name] = f"{name}_{node.lineno}"
         if any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.value)):
             self.current.pop(name, None)
@@ -340,7 +342,7 @@ class _Walk(ast.NodeVisitor):
             self.current[name] = self.whole(node.value)
 
     def _unpacked(self, target: ast.expr, shape: ast.Attribute) -> None:
-        """``M, N = x.shape`` says how many axes x has."""
+        """``M, N = x.shape`` shows how many axes x has."""
         base = self.base(shape.value)
         if base is not None and isinstance(target, ast.Tuple):
             self.axis(base, len(target.elts) - 1)
@@ -368,7 +370,7 @@ class _Walk(ast.NodeVisitor):
             self.visit(argument)
 
     def _follow(self, function: ast.FunctionDef, arguments: Sequence[ast.expr]) -> None:
-        """Walk a device function with what it is passed."""
+        """Walk a device function, whose parameters are aliases of the arguments."""
         aliases: dict[str, _Base] = {}
         for parameter, argument in zip(function.args.args, arguments, strict=False):
             base = self.base(argument)
@@ -387,7 +389,7 @@ def _unconverted(node: ast.expr) -> Iterator[ast.AST]:
 
 
 def _grid_rank(node: ast.expr) -> int:
-    """2 of ``cuda.grid(2)``; 0 of anything else."""
+    """2 for ``cuda.grid(2)``; 0 for any other expression."""
     match node:
         case ast.Call(func=function, args=[ast.Constant(value=int() as rank)]) if dotted(function).endswith(
             "grid"

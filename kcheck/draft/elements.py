@@ -1,4 +1,4 @@
-"""The integer types that a kernel's shared and local arrays give the arrays that are copied to and from them."""
+"""Integer dtypes of parameters, inferred from the shared and local arrays to or from which they are copied."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _KEEPS_TYPE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.BitAnd, as
 
 
 def integer_elements(function: ast.FunctionDef) -> dict[str, str]:
-    """By parameter, the dtype of its elements, where the kernel's text says that they are integers.
+    """By parameter, the dtype of its elements, if the kernel's source shows that they are integers.
 
-    ``tile[t] = x[i]`` with ``tile = cuda.shared.array(64, int32)`` says so for x, and ``y[i] = tile[t]`` for y. An
-    array of floats says nothing: float16 is often accumulated in an array of float32.
+    ``tile[t] = x[i]`` with ``tile = cuda.shared.array(64, int32)`` shows it for x, and ``y[i] = tile[t]`` for y.
+    An array of floats shows nothing: float16 is often accumulated in an array of float32.
     """
     values = single_assignments(function)
     tiles = {name: dtype for name, value in values.items() if (dtype := _allocated(value))}
@@ -39,7 +39,7 @@ def integer_elements(function: ast.FunctionDef) -> dict[str, str]:
 
 
 def _allocated(node: ast.expr) -> str:
-    """The integer dtype of ``cuda.shared.array(64, int32)`` or ``cuda.local.array(4, dtype=np.uint8)``; else
+    """The integer dtype of ``cuda.shared.array(64, int32)`` or ``cuda.local.array(4, dtype=np.uint8)``; otherwise
     empty."""
     if not isinstance(node, ast.Call) or not dotted(node.func).endswith(("shared.array", "local.array")):
         return ""

@@ -1,4 +1,4 @@
-"""How a kernel is launched, as far as its text shows: which axis of the grid runs over what, threads per block."""
+"""What a kernel's source shows about its launch: the size that each axis of the grid covers, threads per block."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """What an index is made of: ``thread``: one thread per element along an axis of the grid; ``block``: one block
+    """How an index is computed: ``thread``: one thread per element along an axis of the grid; ``block``: one block
     per element; ``lane``: a thread's place in its block.
 
     Attributes:
-        width: threads per block along the axis, where the index has it as a constant; else 0.
+        width: threads per block along the axis, if the index contains it as a constant; otherwise 0.
     """
 
     axis: str
@@ -30,7 +30,8 @@ class Coordinate:
 
 
 def coordinate(index: ast.expr, known: Mapping[str, int]) -> Coordinate | None:
-    """What an index is made of, its local names replaced by what they stand for."""
+    """How an index is computed, in which local names are replaced by their values; None if it is in no known
+    way."""
     match index:
         case ast.Call(func=function, args=[ast.Constant(value=1)]) if dotted(function).endswith("grid"):
             return Coordinate("x", "thread")
@@ -50,7 +51,7 @@ def coordinate(index: ast.expr, known: Mapping[str, int]) -> Coordinate | None:
 
 
 def _parts(node: ast.AST, name: str) -> set[str]:
-    """The axes of ``cuda.blockIdx`` or ``cuda.threadIdx`` in an expression, apart from the indexes of elements."""
+    """The axes of ``cuda.blockIdx`` or ``cuda.threadIdx`` in an expression, except in the indexes of elements."""
     if isinstance(node, ast.Subscript):
         return _parts(node.value, name)
     text = dotted(node) if isinstance(node, ast.Attribute) else ""
@@ -70,10 +71,10 @@ def _width(node: ast.expr, known: Mapping[str, int]) -> int:
 def grid_over(
     found: KernelText, known: Mapping[str, int], values: Mapping[str, ast.expr], size: Callable[[Node], str]
 ) -> dict[str, tuple[str, Coordinate]]:
-    """By axis of the grid, the size that it runs over, and how.
+    """By axis of the grid, the size that it covers, and the index that covers it.
 
     Args:
-        size: the text of a size in the spec.
+        size: returns the text of a size in the spec.
     """
     chosen: dict[str, tuple[str, Coordinate]] = {}
     for access in sorted(found.accesses, key=lambda access: not access.stores):
@@ -98,7 +99,7 @@ def size_of_axis(array: str, axis: int, size: Callable[[Node], str]) -> str:
 
 
 def launched_blocks(tree: ast.Module, kernel: str, known: Mapping[str, int]) -> Iterable[tuple[int, ...]]:
-    """Threads per block of launches ``kernel[grid, block](...)`` in the file, where they are constants."""
+    """Threads per block of launches ``kernel[grid, block](...)`` in the file, if they are constants."""
     for function in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]:
         local = dict(known)
         tuples: dict[str, ast.Tuple] = {}
@@ -128,7 +129,7 @@ def shared_block(
     values: Mapping[str, ast.expr],
     rank: int,
 ) -> dict[str, int]:
-    """Threads per block along axes of which a shared array has one element each: ``tile[ty, tx]``.
+    """Threads per block along axes for which a shared array has one element per thread: ``tile[ty, tx]``.
 
     Args:
         tree: the file of the kernel; ``known``: the integer constants of the file.
@@ -168,6 +169,6 @@ def _threads_of(length: ast.expr, tree: ast.Module, known: Mapping[str, int], ra
 
 
 def _is_block_size(size: int, rank: int) -> bool:
-    """Whole warps along the only axis of a block; along one of several axes, also a small power of two."""
+    """Whether a size is whole warps along the only axis of a block; of several axes, also a small power of two."""
     is_small_power = 4 <= size < WARP and size.bit_count() == 1
     return size > 0 and (size % WARP == 0 or (rank > 1 and is_small_power))

@@ -1,4 +1,4 @@
-"""What names in a kernel's file stand for: integer constants, and values that a local name has only once."""
+"""What names in a kernel's file stand for: integer constants, and local names that are assigned only once."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def constants(tree: ast.Module) -> dict[str, int]:
 
 
 def constants_in(node: ast.expr, tree: ast.Module) -> list[str]:
-    """The names of constants of a file that an expression is made of, directly or through other constants.
+    """The names of constants of a file that an expression uses, directly or through other constants.
 
-    With ``HALO = BLOCK + 2``, the expression ``HALO`` is made of ``HALO`` and ``BLOCK``.
+    With ``HALO = BLOCK + 2``, the expression ``HALO`` uses ``HALO`` and ``BLOCK``.
     """
     definitions = {
         target.id: statement.value
@@ -67,7 +67,11 @@ def integer(node: ast.expr, known: Mapping[str, int]) -> int | None:
 
 
 def expanded(node: ast.expr, values: Mapping[str, ast.expr], depth: int = 0) -> ast.expr:
-    """An expression with each name replaced by the expression that it was assigned, if only once."""
+    """An expression with each name replaced by its value.
+
+    Args:
+        values: by name that is assigned only once, the expression that it is assigned.
+    """
 
     class Replace(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.expr:  # ast's name

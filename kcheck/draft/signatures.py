@@ -7,7 +7,7 @@ import re
 
 
 def explicit_signature(function: ast.FunctionDef) -> list[tuple[str, int]]:
-    """(dtype, number of axes) of each parameter where the decorator has one explicit signature."""
+    """(dtype, number of axes) of each parameter, if the decorator has one explicit signature; otherwise empty."""
     for decorator in function.decorator_list:
         if not isinstance(decorator, ast.Call) or not decorator.args:
             continue

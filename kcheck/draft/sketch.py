@@ -1,6 +1,6 @@
-"""What a kernel's text shows about how it is to be called: arrays, sizes, scalars, grid and block.
+"""What a kernel's source shows about how to call it: arrays, sizes, scalars, grid and block.
 
-Nothing of the user's is run: the file is parsed. What the text does not show is guessed, and named in ``guesses``.
+No user code is run: the file is only parsed. What the source does not show is guessed, and listed in ``guesses``.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Argument:
     Attributes:
         kind: ``dim``: a scalar that is the size of something.
         shape: of an array, one expression of dims for each axis.
-        dtype: what the kernel's signature or its use says; empty where neither does.
+        dtype: from the kernel's signature or its use; empty if neither shows it.
         dim: of a ``dim``, its name in the spec.
-        values: of a scalar or an array, its values as a spec writes them; empty where they are not known.
+        values: of a scalar or an array, its values as a spec writes them; empty if unknown.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A kernel as far as its text shows it.
+    """What is known or guessed about a kernel.
 
     Attributes:
         path: of its file, as given.
@@ -62,8 +62,8 @@ class Sketch:
         dims: the names of sizes, in the order in which arrays use them.
         grid: 1 to 3 expressions of dims; ``block``: threads along each axis.
         block_from: the source of the block size; empty for the default.
-        guesses: what was not seen in the text, one sentence each.
-        domains: by dim, its sizes as a spec writes them, where the user gave them.
+        guesses: what the source does not show, one sentence each.
+        domains: by dim, its sizes as a spec writes them, if the user gave them.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Sketch:
 
     @property
     def block_is_guess(self) -> bool:
-        """True if neither the kernel's text nor the user gives the block size."""
+        """True if neither the kernel's source nor the user gives the block size."""
         return self.block_from in ("", _SHARED_SHAPE)
 
     @property
@@ -88,10 +88,10 @@ class Sketch:
 
 
 def sketch(path: Path, name: str) -> Sketch:
-    """Read the kernel of this name in a file.
+    """Sketch the kernel of this name in a file.
 
     Raises:
-        UserError: there is no such file or function, or the file is not Python.
+        UserError: there is no such file or function, the file is not Python, or the kernel is in Triton.
     """
     place = shown(path)
     try:
@@ -169,7 +169,7 @@ class _Drawing:
             tuple(dict.fromkeys(self.guesses)),
         )
 
-    # Sizes: axes that share an index, and what bounds that index, have one size.
+    # Sizes: axes that share an index have the same size, which is also the bound of that index.
 
     def _root(self, node: Node) -> Node:
         while self._parent.get(node, node) != node:
@@ -179,14 +179,14 @@ class _Drawing:
     def _union(self, one: Node, other: Node) -> None:
         first, second = self._root(one), self._root(other)
         if first != second:
-            # A scalar stays the root: it has a name that the user gave.
+            # A scalar stays the root, because the user has named it.
             self._parent[first if isinstance(first, Axis) else second] = (
                 second if isinstance(first, Axis) else first
             )
 
     def _fix(self, found: KernelText, known: Mapping[str, int]) -> None:
-        """Axes that the kernel indexes only with constants, and whose length it does not read, end at the largest
-        index."""
+        """Set the lengths of axes that the kernel indexes only with constants, and whose lengths it does not read:
+        they end at the largest index."""
         local = {argument.arg for argument in self.function.args.args} | {
             node.id
             for node in ast.walk(self.function)
@@ -333,7 +333,7 @@ class _Drawing:
 
 
 def _flattened(index: ast.expr, found: KernelText) -> tuple[Node, ...] | None:
-    """The sizes of which the product is the length of an axis that is indexed by ``row * N + column``."""
+    """The sizes whose product is the length of an axis that is indexed by ``row * N + column``."""
 
     def sizes(node: ast.expr) -> tuple[Node, ...] | None:
         bound = found.bounds.get(ast.unparse(node))

@@ -1,4 +1,4 @@
-"""A sketch as files: a spec with comments that say what to check, and a reference that is to be filled in."""
+"""A sketch as files: a spec with comments that say what to check, and a reference to fill in."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from kcheck.alignment import ceil_div
 from kcheck.draft.sketch import Argument, Sketch
 
-_SMALL = 40  # with three or more dims, so that arrays stay small …
-_ELEMENTS = 200_000  # … and their products
+_SMALL = 40  # the largest size with three or more dims, so that arrays stay small
+_ELEMENTS = 200_000  # the most elements of an array that has every one of these dims
 _LEAST = 100
-_MOST = 1200  # with two dims
+_MOST = 1200  # the largest size with two dims
 _BLOCKS = re.compile(r"ceildiv\((.+), (\d+)\)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def default_sizes(sketch: Sketch, dim: str) -> str:
-    """The sizes of a dim of which the text says nothing.
+    """The default sizes of a dim, as a spec writes them.
 
-    One dim at least needs more than two blocks: with one block, loops with a stride of the block run once, and an
-    accumulator that is overwritten goes unnoticed. With one or two dims, all have it.
+    At least one dim needs more than two blocks: with one block, block-stride loops run only once, so that an
+    accumulator that is overwritten goes unnoticed. With one or two dims, all of them have more than two blocks.
     """
     count = len(sketch.dims)
     if count > 2:
@@ -42,7 +42,7 @@ def _beyond(width: int) -> int:
 def _long_dim(sketch: Sketch) -> str:
     """The dim that needs more than two blocks; empty if all have them at small sizes.
 
-    It is the one over which the widest blocks run, or the last one that the grid does not name.
+    It is the one that the widest blocks cover, or the last one that the grid does not name.
     """
     if 2 * max(sketch.block) < _SMALL:
         return ""
@@ -62,7 +62,7 @@ def op_name(name: str) -> str:
 
 
 def result_name(sketch: Sketch, array: Argument) -> str:
-    """The name of an array's result: its own name, or a new one where the kernel reads the array as well."""
+    """The name of an array's result: its own name, or a new one if the kernel also reads the array."""
     if not array.loads:
         return array.name
     names = {argument.name for argument in sketch.arguments} | set(sketch.dims)
@@ -148,7 +148,7 @@ def _param(param: Argument) -> str:
 
 
 def guessed_values(dtype: str) -> str:
-    """Values of a scalar of which nothing is known, as a spec writes them."""
+    """Values of a scalar about which nothing is known, as a spec writes them."""
     if dtype == "bool":
         return "[false, true]"
     return "[1, 2]" if dtype.startswith(("int", "uint")) else "[0.5]"
@@ -179,7 +179,7 @@ def reference_text(sketch: Sketch, spec: str, path: str) -> str:
 def {op_name(sketch.name)}({names}):
     """Return {form} {"; ".join(results) or "(no output was found)"}.
 
-    Arguments are float64 arrays (integers as they are): {shapes or "none"}.
+    Arguments are float64 arrays (integers keep their dtype): {shapes or "none"}.
     """
     raise NotImplementedError("fill in {path}: return what the kernel {sketch.name} must compute")
 '''

@@ -1,4 +1,4 @@
-"""The project that ``kcheck init`` makes: a kernel that passes, and a twin with one bug that is caught."""
+"""The project that ``kcheck init`` creates: a kernel that passes, and a twin with one bug that is caught."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ FILES = {
     SPEC: _SPEC,
     BUGGY: _BUGGY,
 }
-"""By path, relative to the project root."""
+"""The text of each file, by its path relative to the project root."""
 SETTINGS = ("kcheck.yaml", _SETTINGS)

@@ -1,4 +1,4 @@
-"""A sketch with the options of ``kcheck try``: ``--dims``, ``--args``, ``--grid`` and ``--block``."""
+"""Applies the options of ``kcheck try`` to a sketch: ``--dims``, ``--args``, ``--grid`` and ``--block``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = re.compile(rf"({_NAME})(?::(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The options as they were typed; empty where they were not given."""
+    """The options as they were typed; empty if they were not given."""
 
     dims: str = ""
     args: str = ""
@@ -27,10 +27,10 @@ class Words:
 
 
 def apply(sketch: Sketch, words: Words) -> Sketch:
-    """The sketch with the user's words instead of what was read from the kernel.
+    """The sketch with the user's options instead of what the kernel's source shows.
 
     Raises:
-        UserError: a word has no form that is known, or ``--args`` has another number of arguments than the kernel.
+        UserError: an option cannot be parsed, or ``--args`` has a different number of arguments than the kernel.
     """
     domains = dict(_domain(word) for word in _split(words.dims))
     arguments = sketch.arguments
@@ -47,7 +47,7 @@ def apply(sketch: Sketch, words: Words) -> Sketch:
                 renamed[drawn.dim] = given.dim
         arguments = tuple(replace(a, values=_rename(a.values, renamed)) for a in arguments)
     if not any(argument.stores for argument in arguments):
-        # Nothing is known to be written: any array may be.
+        # No array is known to be written, so any of them may be.
         arguments = tuple(replace(a, stores=a.kind == "array") for a in arguments)
     used = [name for a in arguments for size in (*a.shape, a.dim) for name in re.findall(_NAME, size)]
     dims = dict.fromkeys([*domains, *(name for name in used if name not in _FUNCTIONS)])
@@ -152,7 +152,7 @@ def _threads(word: str) -> int:
 
 
 def _with_block(size: str, place: int, before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """The blocks along an axis for another block size."""
+    """The expression for the blocks along an axis, with a different block size."""
     if place >= len(before) or place >= len(after):
         return size
     return re.sub(rf", {before[place]}\)$", f", {after[place]})", size)

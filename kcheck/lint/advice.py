@@ -1,4 +1,4 @@
-"""Warnings about a kernel's PTX: what is likely to be slow or unintended, with the line of Python and a fix."""
+"""Warnings about a kernel's PTX: what is likely to be slow or unintended, with the source line and a fix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADVICE = {
 
 Place: TypeAlias = Callable[[Instruction | Call], Span]
 
-_WASTE = 2  # sectors touched for each necessary one; less could be due to an unaligned start
+_WASTE = 2  # touched sectors per necessary sector; less could be due to an unaligned start
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "complex64"})
 _DOUBLES = frozenset({"float64", "complex128"})
 _LEAST_LANES = 8
@@ -81,7 +81,7 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)
     for operation in _in_loops(entry, module.file):
-        # An instruction at the line of the kernel itself is Numba's own: the length of a range().
+        # Numba's own instructions, such as for the length of a range(), are at the line of the kernel itself.
         if divides(operation) and place(operation) != kernel.place:
             assert isinstance(operation, Instruction)
             yield warn(
@@ -157,7 +157,7 @@ def _of_memory(
             kernel.place,
         )
     local = local_bytes(entry)
-    # The arguments of print() are in local memory too; that array is not the user's.
+    # The arguments of print() are in local memory, too, in an array that is not the user's.
     if local and not any(prints(s) for s in entry.body or () if not isinstance(s, Label)):
         yield warn(
             "local-array",

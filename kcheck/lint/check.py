@@ -17,7 +17,7 @@ from kcheck.model.compiled import CompiledKernel
 UNCHECKED_SASS = "SASS patterns were not checked"
 
 _Found: TypeAlias = Callable[[Sequence[re.Match[str]]], tuple[str, Span | None]]
-"""From the matches of a forbidden pattern to a description of one, and its line of the source if that is known."""
+"""Maps the matches of a forbidden pattern to a description of one of them, and its source line if known."""
 
 
 def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Finding, ...]:
@@ -116,8 +116,8 @@ def _in_ptx(entry: EntryText, kernel: CompiledKernel) -> _Found:
 
 
 def _place(kernel: CompiledKernel, line: int) -> Span | None:
-    """The user's line that an instruction was compiled from. ``line``: of the PTX."""
-    from kcheck.lint.frames import frames_of  # with the PTX reader: a run of a good artifact does not need it
+    """The user's source line from which the instruction at a line of the PTX was compiled; None if unknown."""
+    from kcheck.lint.frames import frames_of  # needs the PTX parser, which runs without violations do not
     from kcheck.ptx.syntax.ast import Label
     from kcheck.ptx.syntax.parser import parse
 

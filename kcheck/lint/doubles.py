@@ -1,9 +1,9 @@
-"""Which line makes a kernel compute in float64: of Python, or of CUDA C++.
+"""Which line of Python or CUDA C++ makes a kernel compute in float64.
 
-The instructions are not enough: a constant in a device function shows up wherever its result is used, and LLVM
-moves conversions to the function's first line. So the float64 instructions are put into groups that share
-registers, and the source lines of each group are searched for what is a float64: a Python float, a call of
-``float``, or a name that was assigned one. In CUDA C++ it is a literal without the suffix f.
+The lines of the instructions are not enough: a constant in a device function shows up wherever its result is used,
+and LLVM moves conversions to the function's first line. So the float64 instructions are put into groups that share
+registers, and the source lines of each group are searched for a float64: a Python float, a call of ``float``, or a
+name that was assigned one. In CUDA C++ it is a literal without the suffix f.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Double:
     Attributes:
         constants: source text of the float64 constants on the line; empty if none was found there.
         instruction: a float64 instruction that follows from it; ``count`` of them in all.
-        from_integer: whether an integer was converted, as where an int64 meets a float32.
+        from_integer: whether an integer was converted, as in an operation on an int64 and a float32.
     """
 
     place: Span
@@ -89,7 +89,7 @@ def _groups(operations: Sequence[Instruction]) -> list[list[Instruction]]:
 
 
 def _constants_of(frames: Sequence[Span]) -> list[tuple[Span, str]]:
-    """The float64 constants that the innermost of these lines computes with, with their own places."""
+    """The float64 constants of the innermost of these lines that uses any, with their own places."""
     for frame in frames:
         if PurePath(frame.file).suffix in CPP:
             written = cpp_constants(tuple(linecache.getlines(frame.file)), frame.line)
@@ -117,7 +117,7 @@ def _source(file: str) -> _Source | None:
 def _parsed(text: str) -> _Source | None:
     try:
         return _Source(ast.parse(text)) if text else None
-    except SyntaxError:  # no Python file, or one that changed while it ran
+    except SyntaxError:  # not a Python file, or one that has changed since it was compiled
         return None
 
 
@@ -131,7 +131,8 @@ _NAMED = r"(?:#\s*define\s+{name}\s|\b(?:double|auto)\s+{name}\s*[={{(]|\b{name}
 
 
 def cpp_constants(lines: Sequence[str], line: int) -> list[tuple[int, str]]:
-    """The literals of type double in a line of CUDA C++, with their lines; or in the definitions of its names."""
+    """The literals of type double in a line of CUDA C++, or else in the definitions of its names, with their
+    lines."""
     if not 1 <= line <= len(lines):
         return []
     bare = _QUOTED.sub(" ", lines[line - 1])
@@ -155,7 +156,7 @@ class _Source:
         self._tree = tree
 
     def function(self, line: int) -> ast.FunctionDef | None:
-        """The innermost function that holds a line, its decorators included."""
+        """The innermost function that contains a line, including its decorators."""
         found = None
         for node in ast.walk(self._tree):  # breadth first: inner ones come later
             if isinstance(node, ast.FunctionDef):
@@ -193,7 +194,7 @@ class _Source:
 
 
 def _statement(body: Sequence[ast.stmt], line: int) -> ast.stmt | None:
-    """The innermost statement that holds a line."""
+    """The innermost statement that contains a line."""
     for statement in body:
         if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
             for name in ("body", "orelse", "finalbody"):
@@ -205,7 +206,7 @@ def _statement(body: Sequence[ast.stmt], line: int) -> ast.stmt | None:
 
 
 def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The expressions of a statement: of a loop or a condition, its head."""
+    """The expressions of a statement; of a loop or a condition, those of its head."""
     for name, value in ast.iter_fields(statement):
         if name in ("body", "orelse", "finalbody", "handlers", "decorator_list"):
             continue

@@ -1,4 +1,4 @@
-"""What kind of work an instruction of PTX is. Source: PTX ISA, "Instruction Set", whose chapters these follow."""
+"""The kind of work that a PTX instruction does. The families follow the chapters of PTX ISA, "Instruction Set"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _DIVIDING = frozenset({"div", "rem", "sqrt", "rcp"})
 
 
 def family(operation: Instruction | Call) -> str:
-    """The name of FAMILIES that an operation is counted as. What computes in float64 counts as that first."""
+    """The name in FAMILIES as which an operation counts. ``rcp`` and ``rsqrt`` of f64 count as float64
+    arithmetic."""
     if isinstance(operation, Call):
         return "call"
     opcode, modifiers = operation.opcode, operation.modifiers
@@ -57,7 +58,7 @@ def is_fused(operation: Instruction | Call) -> bool:
 
 
 def is_unfused(operation: Instruction | Call) -> bool:
-    """Whether it is a product or a sum of floats alone."""
+    """Whether it is a multiplication, addition or subtraction of floats that is not fused."""
     return (
         isinstance(operation, Instruction)
         and operation.opcode in ("mul", "add", "sub")
@@ -66,8 +67,8 @@ def is_unfused(operation: Instruction | Call) -> bool:
 
 
 def divides(operation: Instruction | Call) -> bool:
-    """Whether it becomes a sequence of instructions on the machine: a division, remainder or square root that is
-    rounded correctly. What divides by a literal is not among them: the compiler has multiplied instead."""
+    """Whether it becomes a sequence of machine instructions: a division, reciprocal, remainder or square root that
+    is rounded correctly. The compiler has replaced integer divisions by a literal with multiplications."""
     return (
         isinstance(operation, Instruction)
         and operation.opcode in _DIVIDING

@@ -12,11 +12,11 @@ from kcheck.ptx.syntax.ast import Call, Instruction, Module
 from kcheck.span import as_typed, is_users
 
 Frames: TypeAlias = Callable[[Instruction | Call], tuple[Span, ...]]
-"""From an instruction to the user's lines: its own, then the calls that led there. Never empty."""
+"""Maps an instruction to the user's lines: its own, then the calls that led there. Never empty."""
 
 
 def frames_of(kernel: CompiledKernel, module: Module) -> Frames:
-    """The frames of a kernel's instructions, without those in libraries. Of a PTX file, lines are its.
+    """The frames of a kernel's instructions, without those in libraries. The lines of a PTX file are its own.
 
     Args:
         module: the kernel's PTX.

@@ -2,9 +2,9 @@
 
 A register is described by its value in lane 0 and a *stride*, the difference from lane to lane; 0 means that all
 lanes hold the same value. Strides add, and a product with a known number scales them. A value that depends on
-data, or on a size that only the launch knows, has no stride, and nothing is reported. Unlike the analysis for code
-generation (:mod:`kcheck.ptx.analysis.affine`), this one assumes that sums do not wrap around, as in correct
-indices: it only advises.
+data, or on a size that is known only at launch, has no stride, and nothing is reported. Unlike the analysis for
+code generation (:mod:`kcheck.ptx.analysis.affine`), this one assumes that sums do not wrap around, as in correct
+indices: it is only used for advice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LaneAccess:
     Attributes:
         space: ``global`` or ``shared``.
         size: bytes that a lane reads or writes.
-        stride: bytes from a lane's to the next one's.
+        stride: bytes from one lane's address to the next one's.
     """
 
     instruction: Instruction
@@ -53,11 +53,11 @@ class LaneAccess:
 
 
 def accesses(module: Module, kernel: Function) -> list[LaneAccess]:
-    """The accesses of a kernel whose stride the PTX shows, in its order, where the lanes of a warp are neighbors
-    along x.
+    """The accesses of a kernel whose stride the PTX shows, in the order of the PTX, if the lanes of a warp are
+    neighbors along x.
 
     Raises:
-        PtxError: control flow that cannot be followed.
+        PtxError: control flow that cannot be analyzed.
     """
     whole = expand(module, kernel, control.is_barrier)
     graph = control.build(whole, module.file)
@@ -113,7 +113,7 @@ class _Strides:
                         self.written[register.name] = self.written.get(register.name, 0) + 1
 
     def run(self) -> Callable[[Operand], int | None]:
-        """To a fixed point: a stride holds until a definition says otherwise."""
+        """Iterate to a fixed point: a register keeps its stride until a definition contradicts it."""
         changed = True
         while changed:
             changed = False
@@ -121,7 +121,7 @@ class _Strides:
                 if name in self.unknown or not all(self._visited(r) for r in reads(operation)):
                     continue
                 stride = self._stride(operation)
-                # Two values that are each the same in all lanes, chosen by branches, may differ between lanes.
+                # If branches choose between two uniform values, the result may differ between lanes.
                 is_mixed = stride == 0 and self.written[name] > 1
                 if stride is None or is_mixed or self.known.get(name, stride) != stride:
                     self.unknown.add(name)
@@ -137,7 +137,7 @@ class _Strides:
         return name in self.known or name in self.unknown or name in self.uniform or name not in self.written
 
     def of(self, operand: Operand) -> int | None:
-        """The stride of an operand; None where there is none."""
+        """The stride of an operand; None if it has none."""
         if isinstance(operand, Register):
             return 0 if operand.name in self.uniform else self.known.get(operand.name)
         if isinstance(operand, Special):
@@ -157,7 +157,7 @@ class _Strides:
         if isinstance(operation, Call) or operation.guard is not None or len(writes(operation)) != 1:
             return None
         opcode, sources = operation.opcode, operation.operands[1:]
-        if opcode == "selp":  # an index below zero counts from the end: both choices are as far apart
+        if opcode == "selp":  # a negative index counts from the end: both choices have the same stride
             first, second = self.of(sources[0]), self.of(sources[1])
             return first if first == second else None
         strides = [self.of(source) for source in sources if not isinstance(source, Address)]
@@ -189,7 +189,7 @@ class _Strides:
         return stride + (strides[2] if i.opcode == "mad" else 0)
 
     def _of_bits(self, i: Instruction, strides: list[int]) -> int | None:
-        """``tid & 31`` and ``tid >> 5``: a warp begins at a multiple of its size."""
+        """``tid & 31`` and ``tid >> 5``, which have strides because a warp begins at a multiple of its size."""
         by = self._number(i.operands[2]) if len(i.operands) == 3 else None
         if by is None or strides != [1, 0]:
             return None
@@ -214,7 +214,7 @@ def sectors(access: LaneAccess, lanes: int = _WARP) -> tuple[int, int]:
 
 
 def conflicts(access: LaneAccess, lanes: int = _WARP) -> int:
-    """How many different words are accessed in one bank of shared memory, at most: 1 means no conflict.
+    """The most different words that are accessed in one bank of shared memory; 1 means no conflict.
 
     Source: CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes; lanes that access
     the same word share it; accesses of 8 and 16 bytes are served to a half and a quarter of a warp at a time.

@@ -20,10 +20,10 @@ from kcheck.ptx.syntax.parser import parse
 
 
 def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0) -> Metrics:
-    """What there is to say about one specialization.
+    """The metrics of one specialization.
 
     Args:
-        block: threads per block that it is launched with; None: not known, so no occupancy.
+        block: threads per block that it is launched with; None if unknown: then there is no occupancy.
         shared: bytes of dynamic shared memory that the launch adds.
     """
     types = ", ".join(str(part) for part in kernel.signature)

@@ -1,8 +1,8 @@
 """Theoretical occupancy: how many warps of a kernel fit on a multiprocessor.
 
-Source: the rules by which the occupancy calculator of the CUDA toolkit allocates: registers to a warp in pieces of
-256, warps to a multiprocessor in fours, shared memory in pieces of 128 bytes with the system's part for each block
-(256 and none before 8.0).
+Source: the allocation rules of the CUDA toolkit's occupancy calculator: registers are allocated per warp in units
+of 256, warps per multiprocessor in multiples of four, and shared memory in units of 128 bytes, including the
+system's part for each block (before 8.0: 256 bytes, without such a part).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def multiprocessor(target: str) -> Multiprocessor | None:
 
 
 def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy | None:
-    """How many warps a multiprocessor of the target holds.
+    """How many warps of a kernel fit on a multiprocessor of the target.
 
     Args:
         block: threads per block, at least 1.
@@ -38,7 +38,7 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
         shared: bytes per block, static and dynamic.
 
     Returns:
-        None where the target's multiprocessor is not known.
+        None if the target's multiprocessor is unknown.
     """
     found, cc = multiprocessor(target), capability(target)
     if found is None or cc is None:
@@ -47,7 +47,7 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
     warps = ceil_div(block, WARP)
     per_warp = align_up(max(registers, 1) * WARP, _REGISTERS_PER_PIECE)
     per_block = align_up(shared + (0 if is_old else RESERVED_SHARED), 256 if is_old else 128)
-    # Of equal limits the first is reported: fewer registers do not help if the threads do not fit.
+    # If limits are equal, the first one is reported: fewer registers do not help if the threads do not fit.
     room = {
         "threads": found.warps // warps,
         "blocks": found.blocks,

@@ -1,4 +1,4 @@
-"""Just enough of PTX's syntax to measure the text of an entry: comments and statements.
+"""Reads just enough of PTX's syntax to measure the text of an entry: comments and statements.
 
 The grammar needed is small (PTX ISA, "Syntax"): ``//`` and ``/* */`` comments, statements that end in ``;``,
 labels that end in ``:``, scopes in braces, directives that start with a dot.

@@ -1,4 +1,4 @@
-"""What kind of work a machine instruction is, by the same names as PTX's. Source: CUDA Binary Utilities,
+"""The kind of work that a machine instruction does, with the same names as for PTX. Source: CUDA Binary Utilities,
 "Instruction Set Reference", Turing to Blackwell."""
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _NAMES = {
 }
 _FAMILY = {name: family for family, names in _NAMES.items() for name in names.split()}
 _MOVE = re.compile(r"HFMA2\S* \w+, -RZ, RZ, ")
-"""Zero plus a constant: by which the compiler loads one, in another unit than the integers'."""
+"""Zero plus a constant, with which the compiler loads a constant without using the integer unit."""
 _WIDEN = re.compile(r"HADD2\.F32 \w+, -RZ, ")
-"""Zero plus half a register, as a float32."""
+"""Zero plus half a register, as a float32: a conversion."""
 
 
 def sass_family(instruction: SassInstruction) -> str:
-    """The name of FAMILIES that it is counted as. What the uniform datapath does counts as what a lane does."""
+    """The name in FAMILIES as which it counts. Instructions of the uniform datapath count as those of lanes do."""
     name, _, modifiers = instruction.opcode.partition(".")
     if modifiers.startswith("MOV") or _MOVE.search(instruction.text):
         return "move"

@@ -1,11 +1,11 @@
-"""Just enough of nvdisasm's listing to look for patterns in a kernel's machine code and to count it.
+"""Reads just enough of nvdisasm's listings to search a kernel's machine code for patterns and to count it.
 
 A listing has one section for each function: ``.text.NAME:``, then lines such as ::
 
     .L_x_3:
             /*0150*/              @!P0 FFMA R4, R4, R5, RZ ;
 
-and, where the source is known, ``//## File "/a/k.py", line 12`` before what was compiled from that line.
+and, if the source is known, ``//## File "/a/k.py", line 12`` before the code that was compiled from that line.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class SassInstruction:
 
     Attributes:
         address: from the function's beginning, bytes.
-        text: as nvdisasm prints it, predicate and closing semicolon included, each run of blanks made one.
-        file, line: of the source that it was compiled from; empty and 0 where that is not known.
+        text: as nvdisasm prints it, with predicate and closing semicolon; runs of blanks are collapsed.
+        file, line: of the source that it was compiled from; empty and 0 if unknown.
     """
 
     address: int
@@ -39,14 +39,14 @@ class SassInstruction:
 
     @property
     def opcode(self) -> str:
-        """With its modifiers: ``IMAD.MOV.U32``; empty where there is none."""
+        """The opcode with its modifiers: ``IMAD.MOV.U32``; empty if there is none."""
         found = _OPCODE.match(self.text)
         return found["opcode"] if found else ""
 
 
 @dataclass(frozen=True)
 class Sass:
-    """The machine code of one function. NOPs, with which code is padded, are left out."""
+    """The machine code of one function, without the NOPs that pad it."""
 
     name: str
     instructions: tuple[SassInstruction, ...]
@@ -62,7 +62,7 @@ class Sass:
 
 
 def find_function(listing: str, name: str) -> Sass | None:
-    """The machine code of a function, or None where the listing has none of it.
+    """The machine code of a function, or None if the listing does not contain it.
 
     Args:
         listing: of nvdisasm.

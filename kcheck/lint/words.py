@@ -1,4 +1,4 @@
-"""Warnings about kernels in the words of their language. They are written in those of numba.cuda."""
+"""Warnings about kernels in the terms of their language. The original ones use those of numba.cuda."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PRINTS = {".py": "calls tl.device_print()", ".ptx": "calls vprintf"}
 
 
 def in_words_of_source(finding: Finding, *, is_triton: bool) -> Finding:
-    """The warning with the fix in the language of the file that it is in."""
+    """The warning, with message and fix for the language of its file."""
     suffix = PurePath(finding.place.file).suffix if finding.place is not None else ".py"
     words = _TRITON if is_triton else _BY_SUFFIX.get(suffix)
     if words is None:

@@ -1,5 +1,5 @@
 """``kcheck lsp``: a language server for specs, over stdin and stdout (docs/editor.md).
 
-Specs are read by ``kcheck.specfile`` in this process, which imports nothing of the user's. Kernels run in a child
-process, ``kcheck run``. Only ``server`` imports pygls.
+Specs are read by ``kcheck.specfile`` in this process, which imports no user code. Kernels run in a child process,
+``kcheck run``. Only ``server`` imports pygls.
 """

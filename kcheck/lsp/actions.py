@@ -11,21 +11,21 @@ from typing import Any
 from kcheck.lsp.document import root_of
 
 TITLES = {"kcheck.reproduce": "Reproduce", "kcheck.minimize": "Minimize", "kcheck.show": "Show inputs"}
-"""The commands about a failure, by what menus call them."""
+"""The commands for a failure, with their titles in menus."""
 COMMANDS = ("kcheck.run", *TITLES)
 
 _OP = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class BadArgument(ValueError):
-    """The argument of a command is not what docs/editor.md says; the message says what is wrong."""
+    """An argument of a command does not match docs/editor.md; the message says what is wrong."""
 
 
 def arguments(command: str, given: Mapping[str, Any]) -> tuple[list[str], Path]:
     """The arguments of ``kcheck`` for a command, and the folder to run it in.
 
     Raises:
-        BadArgument: an argument is missing or of the wrong form.
+        BadArgument: an argument is missing or malformed.
     """
     file, op, seed = (given.get(name) or "" for name in ("file", "op", "seed"))
     if not isinstance(file, str) or not os.path.isabs(file):

@@ -1,4 +1,4 @@
-"""``kcheck`` as a child process: the only place of the server where kernels run."""
+"""``kcheck`` as a child process: kernels never run in the server itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from kcheck.dataclass import dataclass
 from kcheck.lsp.results import Finished, read
 
-_PATIENCE = 3.0  # seconds that a canceled child has to end by itself
+_PATIENCE = 3.0  # seconds in which a canceled child must exit by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ServerSettings:
 
     @classmethod
     def of(cls, given: object) -> ServerSettings:
-        """From an object of the client, or what is below its key ``kcheck``; other types are ignored."""
+        """From the client's settings, or those under their key ``kcheck``; values of wrong types are ignored."""
         inner = given.get("kcheck", given) if isinstance(given, Mapping) else {}
         known = inner if isinstance(inner, Mapping) else {}
         default = cls()
@@ -53,7 +53,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A command that has ended. ``command`` is its line as a user would type it."""
+    """A command that has ended. ``command`` is the command line as a user would type it."""
 
     command: str
     exit: int
@@ -63,7 +63,7 @@ class Ended:
 async def command(arguments: Sequence[str], root: Path) -> Ended:
     """Run ``kcheck`` in a folder, without colors.
 
-    If the task is canceled, the child is interrupted as by Ctrl-C, and stopped if it does not end.
+    If the task is canceled, the child is interrupted as by Ctrl-C, and killed if it does not exit.
     """
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": os.environ.get("COLUMNS", "100")}
     process = await asyncio.create_subprocess_exec(
@@ -73,7 +73,7 @@ async def command(arguments: Sequence[str], root: Path) -> Ended:
         stderr=asyncio.subprocess.STDOUT,
         cwd=root,
         env=environment,
-        start_new_session=True,  # a signal to the server's group must not end it without the server
+        start_new_session=True,  # only the server may end the child, not a signal to the server's group
     )
     try:
         output, _ = await process.communicate()
@@ -92,7 +92,7 @@ async def run(arguments: Sequence[str], settings: ServerSettings, root: Path) ->
         ended = await command(["run", *settings.options(), *reports, *arguments], root)
         try:
             return read(json.loads(report.read_bytes()), json.loads(sarif.read_bytes()), root)
-        except (OSError, ValueError):  # it wrote none
+        except (OSError, ValueError):  # it wrote no report
             if ended.exit in (0, 5):  # no spec uses the file
                 return Finished("passed", {}, "")
             return Finished("error", {}, ended.output.strip() or f"{ended.command} exited with {ended.exit}")

@@ -1,4 +1,4 @@
-"""What can be typed at a place of a spec."""
+"""Completions at a position in a spec."""
 
 from __future__ import annotations
 

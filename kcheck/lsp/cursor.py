@@ -1,4 +1,4 @@
-"""Where the cursor is in the text of a spec: which key, which list, how far typed.
+"""Where the cursor is in the text of a spec: in which key, value or list, and what is typed of it.
 
 Text that is being typed is rarely valid YAML, so this reads lines and their indentation instead of a tree. A flow
 mapping or list is understood if it starts on the line of the cursor.
@@ -49,7 +49,7 @@ def cursor_at(lines: Sequence[str], line: int, column: int) -> TextCursor | None
     steps, end = _steps(text)
     if steps and (key := steps[-1][1]) is not None and steps[-1][0] <= column <= steps[-1][0] + len(key):
         return _on_key(lines, line, column, key, steps)
-    # Where the steps end past the cursor there is only space or a dash before it.
+    # If the steps end after the cursor, there is only white space or a dash before it.
     steps = [step for step in steps if step[0] < column]
     start = end if column >= end else column
     above = _above(lines, line, steps[0][0] if steps else start, bool(steps) and steps[0][1] is None)
@@ -123,7 +123,7 @@ def _steps(text: str) -> tuple[list[tuple[int, str | None]], int]:
 
 
 def _above(lines: Sequence[str], line: int, limit: int, is_item: bool) -> Path:
-    """The path of what a column of a line belongs to, from the lines above it.
+    """The path of the mapping or list that a column of a line belongs to, from the lines above it.
 
     Args:
         is_item: the column has a dash, which may be below the key of its list without indentation.
@@ -193,7 +193,7 @@ def keys_of(lines: Sequence[str], section: str) -> dict[str, int]:
 
 
 def _flow_keys(text: str) -> list[str]:
-    """The keys of a flow mapping after its brace, without those of what is inside it."""
+    """The keys of a flow mapping, from the text after its brace; without those of nested mappings."""
     found, depth, at = [], 0, 0
     for index, letter in enumerate(text):
         if letter in "{[":

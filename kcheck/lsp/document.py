@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,:\[\]{}#()=]+|\S")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A spec of an open file. ``line`` counts from 0: where ``op:``, or the decorator, is."""
+    """A spec of an open file. ``line`` is that of ``op:`` or of the decorator, from 0."""
 
     op: str
     path: Path
@@ -34,7 +34,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What ``kcheck validate`` says of an open file: its errors, also in files that it extends, and its specs."""
+    """What ``kcheck validate`` finds in an open file: its specs and its errors, also in files that it extends."""
 
     faults: tuple[Fault, ...]
     specs: tuple[OpSpec, ...]
@@ -42,7 +42,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class MarkedRange:
-    """Part of one line. Line and columns count from 0; ``replace`` is the text that fixes it, if a name does."""
+    """Part of one line. Line and columns count from 0; ``replace`` is the text that fixes it, if one does."""
 
     line: int
     start: int
@@ -51,7 +51,7 @@ class MarkedRange:
 
 
 def is_spec(path: Path, text: str) -> bool:
-    """Whether an open file is a spec: YAML with a top key ``kcheck``, or in a folder of specs."""
+    """Whether an open file is a spec: YAML with a top-level key ``kcheck``, or YAML in a folder of specs."""
     if path.suffix not in (".yaml", ".yml"):
         return False
     if _VERSION.search(text):
@@ -65,7 +65,7 @@ def is_spec(path: Path, text: str) -> bool:
 
 
 def check(path: Path, text: str) -> Checked:
-    """Check an open file as ``kcheck validate`` does: a YAML file from its text, a Python file as it is saved."""
+    """Check an open file as ``kcheck validate`` does: a YAML file by its text, a Python file as it was saved."""
     if path.suffix == ".py":
         faults: list[Fault] = []
         specs: list[OpSpec] = []
@@ -102,7 +102,7 @@ def declarations(path: Path, text: str) -> Iterator[Declared]:
 
 
 def root_of(path: Path) -> Path:
-    """The project of a file, or its folder if it is in none; absolute."""
+    """The project root of a file, or its folder if it is not in a project; absolute."""
     try:
         return find_root(path)
     except SpecError:

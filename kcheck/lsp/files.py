@@ -1,4 +1,4 @@
-"""Files of the project that a spec can name, and where in them a function is."""
+"""Files of the project that a spec can name, and where functions are defined in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$%]+)")
 
 @dataclass(frozen=True, slots=True)
 class DefinedAt:
-    """Where a name leads. ``line`` counts from 0."""
+    """Where a name is defined. ``line`` counts from 0."""
 
     file: Path
     line: int
@@ -54,7 +54,7 @@ def specs(root: Path) -> list[str]:
 
 
 def files(root: Path, endings: tuple[str, ...]) -> Iterator[str]:
-    """The files of a project with these suffixes, relative to its root; only some of a huge project."""
+    """The files of a project with these suffixes, relative to its root; at most _MOST_FILES files are examined."""
     seen = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
@@ -73,7 +73,7 @@ def files(root: Path, endings: tuple[str, ...]) -> Iterator[str]:
 
 
 def functions(file: Path) -> list[str]:
-    """The functions and kernels that a file defines, in its order."""
+    """The functions and kernels that a file defines, in order."""
     known = definitions(file)
     if file.suffix != ".py":
         return list(known)
@@ -98,7 +98,7 @@ def definitions(file: Path) -> dict[str, int]:
 
 
 def target(root: Path, value: str) -> DefinedAt | None:
-    """Where ``file:name`` or ``file`` leads; None if there is no such file. Template arguments are ignored."""
+    """What ``file:name`` or ``file`` refers to; None if there is no such file. Template arguments are ignored."""
     name, _, function = value.strip("\"'").partition(":")
     try:
         file = file_in_root(root, name)

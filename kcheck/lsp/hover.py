@@ -1,4 +1,4 @@
-"""What a place of a spec means, and where its names lead."""
+"""What a position in a spec means, and where the names there are defined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_SIZES = 24
 
 
 def hover(lines: Sequence[str], line: int, column: int, spec: OpSpec | None) -> str:
-    """Markdown about a place, line and column from 0; empty if there is nothing to say.
+    """Markdown about a position, line and column from 0; empty if there is nothing to say.
 
     Args:
         spec: the last version of the spec without errors, for the sizes of dims.
@@ -39,7 +39,7 @@ def hover(lines: Sequence[str], line: int, column: int, spec: OpSpec | None) -> 
 
 
 def _is_dim(cursor: TextCursor, name: str, lines: Sequence[str]) -> bool:
-    """Whether a word is a dim where it stands: where it is declared, in an expression, or in an example."""
+    """Whether a word is a dim at this position: where it is declared, in an expression, or in an example."""
     if not name or name not in names.declared(lines)["dims"]:
         return False
     if cursor.path in (("dims",), ("examples", None, "dims")):

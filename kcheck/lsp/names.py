@@ -1,4 +1,5 @@
-"""The names that a spec declares, from text that may not be valid YAML, and which of them fit at a path."""
+"""The names that a spec declares, from text that may not be valid YAML, and which of them can be used at a
+path."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcheck.lsp.cursor import Path, keys_of
 
 SECTIONS = {"dims": "dim", "params": "param", "inputs": "input", "outputs": "output", "dtypes": "type variable"}
-"""The sections of a spec that declare names, and what one name of them is."""
+"""The sections of a spec that declare names, and what each name in them is."""
 _FUNCTIONS = ("min", "max", "abs", "sqrt", "log2", "ceildiv", "next_pow2")
 _EXPRESSIONS = ("expr", "grid", "block", "shared", "constraints", "shape")
 _ARRAYS = ("inputs", "outputs")

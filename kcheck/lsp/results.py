@@ -42,7 +42,7 @@ class Finished:
     """What a run found.
 
     Attributes:
-        specs: path of each spec that ran or was refused, relative to the root, with what it found.
+        specs: the marks of each spec that ran or was refused, by its path relative to the root.
         text: the result in one line.
     """
 

@@ -29,16 +29,16 @@ class Runs:
         self._report = report
         self._marks: dict[tuple[str, str], tuple[Mark, ...]] = {}  # by root and path of the spec
         self._task: asyncio.Task[None] | None = None
-        self._waiting: dict[str, tuple[list[str], Path]] = {}  # by file, what has not run to its end
+        self._waiting: dict[str, tuple[list[str], Path]] = {}  # by file, the runs that have not finished
 
     def marks(self, file: str) -> list[Mark]:
-        """What the last runs found in a file, absolute."""
+        """The marks of the last runs in a file, given by its absolute path."""
         real = os.path.realpath(file)
         found = (mark for marks in self._marks.values() for mark in marks)
         return [mark for mark in found if os.path.realpath(mark.span.file) == real]
 
     def edited(self, file: str) -> None:
-        """Forget errors of specs in a file, absolute, whose text is checked as it is typed."""
+        """Forget the errors of specs in a file (absolute path), because its text is checked as it is typed."""
         real = os.path.realpath(file)
         for spec, marks in self._marks.items():
             self._marks[spec] = tuple(
@@ -46,14 +46,14 @@ class Runs:
             )
 
     def start(self, file: str, arguments: list[str]) -> None:
-        """Run after a change of a file, absolute. A run in progress is canceled, and starts again afterwards."""
+        """Start a run for a file (absolute path). A run in progress is canceled, and starts again afterwards."""
         self._waiting.pop(file, None)
         self._waiting = {file: (arguments, root_of(Path(file))), **self._waiting}
         old, self._task = self._task, None
         self._task = asyncio.get_running_loop().create_task(self._all(old))
 
     async def close(self) -> None:
-        """Cancel what is running."""
+        """Cancel the current run and all waiting ones."""
         self._waiting.clear()
         if self._task is not None:
             await _canceled(self._task)

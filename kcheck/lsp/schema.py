@@ -20,7 +20,7 @@ def _schema() -> Part:
 
 
 def parts(path: Path) -> list[Part]:
-    """Every form that the schema has for what is at a path; none for an unknown path."""
+    """Every form that the schema allows at a path; none for an unknown path."""
     found = list(_forms(_schema()))
     for step in path:
         found = [form for part in found for below in _below(part, step) for form in _forms(below)]
@@ -62,7 +62,7 @@ def description(path: Path) -> str:
 
 
 def value_description(path: Path, value: str) -> str:
-    """What the schema says about one value at a path, such as the name of a distribution; often nothing."""
+    """What the schema says about one value at a path, such as the name of a distribution; often empty."""
     forms = [part for part in parts(path) if value in part.get("properties", {})]
     below = forms[0]["properties"][value] if forms else {}
     return str(next(_forms(below)).get("description", "")) if below else ""
@@ -79,7 +79,7 @@ def _below(part: Part, step: str | None) -> Iterator[Part]:
 
 
 def _forms(part: Part) -> Iterator[Part]:
-    """A schema with its reference followed and its alternatives taken apart; a description outside comes first."""
+    """The alternatives of a schema, with references resolved; a description outside of them takes precedence."""
     if "$ref" in part:
         target: Any = _schema()
         for step in part["$ref"].removeprefix("#/").split("/"):

@@ -1,4 +1,4 @@
-"""The language server: requests of an editor to the functions of this package. Only this module knows pygls."""
+"""The language server: answers an editor's requests with this package. Only this module imports pygls."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NOTHING = Checked((), ())
 
 
 class EditorSession:
-    """One editor: its open documents, what is wrong with them, and its runs."""
+    """One editor: its open documents, their errors, and its runs."""
 
     def __init__(self) -> None:
         self.server = LanguageServer("kcheck", __version__)
         self._runs = Runs(self._marks_changed, self._status)
         self._checked: dict[str, Checked] = {}  # by URI of an open document
         self._good: dict[str, OpSpec] = {}  # the last version without errors
-        self._newest: dict[str, int] = {}  # of the checks of a document
+        self._newest: dict[str, int] = {}  # by URI, the number of the newest check of a document
         self._shown: dict[str, set[str]] = {}  # by URI of a document, the URIs that its errors are in
-        # One thread: specs are checked beside the event loop, and in order.
+        # One thread: specs are checked outside the event loop, and in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
         for name, function in self._features().items():
             self.server.feature(name)(_function(function))
@@ -63,19 +63,19 @@ class EditorSession:
     # -- the session
 
     def initialize(self, params: Any) -> None:
-        """Takes the settings; announces the commands unless the client runs them."""
+        """Stores the settings; registers the commands unless the client runs them."""
         self._runs.settings = child.ServerSettings.of(params.initialization_options)
         if not self._runs.settings.client_runs_commands:
             for name in actions.COMMANDS:
                 self.server.command(name)(self._command(name))
 
     def configured(self, params: Any) -> None:
-        """Takes new settings for the next run."""
+        """Stores new settings for the next run."""
         if params.settings:
             self._runs.settings = child.ServerSettings.of(params.settings)
 
     async def shutdown(self, _: Any) -> None:
-        """Ends what is running."""
+        """Ends all runs and checks."""
         await self._runs.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -86,13 +86,13 @@ class EditorSession:
         await self._check(params.text_document.uri)
 
     async def changed(self, params: Any) -> None:
-        """Checks a document again. The errors of a Python file are those of what is saved."""
+        """Checks a document again; a Python file only after it is saved."""
         self._runs.edited(str(_path(params.text_document.uri)))
         if not params.text_document.uri.endswith(".py"):
             await self._check(params.text_document.uri)
 
     async def saved(self, params: Any) -> None:
-        """Checks what is saved, and runs the specs that it touches."""
+        """Checks all open documents, and runs the specs that use the saved file."""
         uri = params.text_document.uri
         for other in sorted(self.server.workspace.text_documents):  # a spec may extend or name the saved file
             await self._check(other)
@@ -101,7 +101,7 @@ class EditorSession:
             self._runs.start(str(file), ["--touched", os.path.relpath(file, document.root_of(file))])
 
     def closed(self, params: Any) -> None:
-        """Forgets a document and its errors; failures of runs stay."""
+        """Forgets a document and its errors; failures of runs remain."""
         uri = params.text_document.uri
         for table in (self._checked, self._good, self._newest):
             table.pop(uri, None)
@@ -125,7 +125,7 @@ class EditorSession:
             self._publish(shown)
 
     def _judge(self, uri: str, newest: int, path: Path, text: str) -> Checked | None:
-        """In the thread: None if the document has changed since."""
+        """The result of a check, in the thread; None if the document has changed since."""
         if self._newest.get(uri) != newest:
             return None
         try:
@@ -186,7 +186,7 @@ class EditorSession:
             self._publish(self._uri(file))
 
     def _uri(self, file: str) -> str:
-        """The URI of a file, as the editor has it if it is open."""
+        """The URI of a file: the editor's if the file is open."""
         real = os.path.realpath(file)
         for uri in self._newest:
             if os.path.realpath(_path(uri)) == real:
@@ -258,7 +258,7 @@ class EditorSession:
         return found
 
     def code_action(self, params: Any) -> list[Any]:
-        """``change to 'N'`` for a misspelled name; the commands about a failure."""
+        """``Change to 'N'`` for a misspelled name; the commands for a failure."""
         found = []
         for diagnostic in params.context.diagnostics:
             data = _plain(diagnostic.data)
@@ -319,9 +319,9 @@ class EditorSession:
 
 
 def serve() -> None:
-    """Serve one editor over stdin and stdout, until it says goodbye or closes stdin.
+    """Serve one editor over stdin and stdout, until it sends ``exit`` or closes stdin.
 
-    pygls gets copies of both, which it closes. What else is printed goes to stderr, outside the protocol.
+    pygls gets copies of both, which it closes. Anything else that is printed goes to stderr, outside the protocol.
     """
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)
@@ -329,7 +329,7 @@ def serve() -> None:
 
 
 def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A method as a function: pygls sets attributes on what it registers."""
+    """A method as a function, because pygls sets attributes on the functions that it registers."""
     if inspect.iscoroutinefunction(method):
 
         async def later(params: Any) -> Any:
@@ -344,7 +344,7 @@ def _path(uri: str) -> Path:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """An object of the client as a dict, however it was decoded."""
+    """An object from the client as a dict, however it was decoded."""
     if isinstance(value, dict):
         return value
     return dict(getattr(value, "_asdict", dict)()) if value is not None else {}
@@ -355,6 +355,6 @@ def _line(line: int) -> Any:
 
 
 def _range(text: Any, place: MarkedRange) -> Any:
-    """A place of a file in the units of the client."""
+    """A range of a file in the units of the client."""
     both = types.Range(types.Position(place.line, place.start), types.Position(place.line, place.end))
     return text.position_codec.range_to_client_units(text.lines, both) if place.line < len(text.lines) else both

@@ -31,7 +31,7 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
 
 ``kcheck.cpu`` calls :func:`kcheck.ptx.compile.lower` and :func:`kcheck.ptx.compile.scheduler` for the code, and
 :func:`kcheck.ptx.lowering.module.module_variables` for ``Program.globals`` before anything is lowered. They raise
-PtxError.
+PtxError if the PTX is not valid or not supported.
 
 The stop flag is polled at loop back-edges, calls and barriers, and between blocks. The host sets it to
 STOP_REQUESTED for a timeout or an interrupt; the code sets it to STOP_FAULT after a fault that ends a kernel on a

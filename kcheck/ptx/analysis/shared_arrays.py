@@ -19,7 +19,7 @@ from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES, OFFSETS
 from kcheck.ptx.syntax.types import TYPES
 
 _NONE, _SEVERAL = "", "*"
-"""What a register may hold if not the address of one array (then: its symbol): no such address; any address."""
+"""What a register may hold besides an address in one array, given by its symbol: no such address; any address."""
 
 
 def arrays_of_accesses(

@@ -1,7 +1,7 @@
 """Approximations: ``.approx`` and ``.full``, within the errors that the PTX ISA states for each.
 
 The polynomials are minimax fits (Lawson's iteration on Chebyshev nodes), except that of tanh, whose coefficients
-are those of Eigen's ``ptanh_float``. The error of each is given with it.
+are those of Eigen's ``generic_fast_tanh_float``. The error of each is given with it.
 """
 
 from __future__ import annotations
