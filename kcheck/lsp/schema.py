@@ -79,7 +79,7 @@ def _below(part: Part, step: str | None) -> Iterator[Part]:
 
 
 def _forms(part: Part) -> Iterator[Part]:
-    """The alternatives of a schema, with references resolved; a description outside of them takes precedence."""
+    """The alternatives of a schema, with references resolved; an outer description takes precedence."""
     if "$ref" in part:
         target: Any = _schema()
         for step in part["$ref"].removeprefix("#/").split("/"):
