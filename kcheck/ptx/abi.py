@@ -33,9 +33,9 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
 :func:`kcheck.ptx.lowering.module.module_variables` for ``Program.globals`` before anything is lowered. They raise
 PtxError if the PTX is not valid or not supported.
 
-The stop flag is polled at loop back-edges, calls and barriers, and between blocks. The host sets it to
-STOP_REQUESTED for a timeout or an interrupt; the code sets it to STOP_FAULT after a fault that ends a kernel on a
-GPU too (``FAULTS[kind].stops``).
+The stop flag is polled at loop back-edges, calls and barriers, and between blocks or strips of interior blocks.
+The host sets it to STOP_REQUESTED for a timeout or an interrupt; the code sets it to STOP_FAULT after a fault that
+ends a kernel on a GPU too (``FAULTS[kind].stops``).
 """
 
 from __future__ import annotations
