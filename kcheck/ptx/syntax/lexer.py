@@ -120,5 +120,5 @@ def unescape(text: str) -> str:
 
 
 def describe(token: Token) -> str:
-    """A token as messages name it."""
+    """The name of a token in messages."""
     return "the end of the file" if token.kind == "end" else repr(token.text[:60])
