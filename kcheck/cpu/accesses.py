@@ -22,13 +22,14 @@ VERBS = {
 _NULL = 1 << 16
 """Addresses below are a null pointer plus an offset."""
 _NEAR = 64
-_LIKELY = 2  # how far a thread's number usually is from an index that is computed from it and a loaded value
 """Elements. An index that exceeds a thread's by at most this much is treated as that index plus a constant."""
+_LIKELY = 2
+"""If the index was computed from a loaded value, it is treated so only up to this many elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A description of an access. ``index`` may be outside the array's shape; an empty fix is unknown."""
+    """A description of an access. ``index`` may be outside the array's shape; an empty fix means none."""
 
     message: str
     fix: str = ""
@@ -168,9 +169,9 @@ def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[in
 
 
 def _of_thread(label: RangeLabel, fault: FaultRecord, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
-    """The index made of the thread's own numbers, if it leads to the address and is out of range.
+    """The index that consists of the thread's own indices, if it leads to the address and is out of range.
 
-    In an array of two dimensions several indices have one address; this is the likely one.
+    In an array with several axes, several indices lead to one address; this is the likely one.
     """
     numbers = [number for number, _ in _ids(fault, naming, is_block=is_block)][:3]
     for index in itertools.permutations(numbers, len(label.shape)) if len(label.shape) in (2, 3) else ():
@@ -187,7 +188,7 @@ def _axis(index: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
 
 
 def _elements(label: RangeLabel, axis: int) -> int:
-    """Elements in one step along an axis, in an array without gaps; 1 for any other."""
+    """The elements in one step along an axis of a contiguous array."""
     return math.prod(label.shape[axis + 1 :]) if axis + 1 < len(label.shape) else 1
 
 
@@ -201,7 +202,7 @@ def _fix(
     *,
     is_shared: bool,
 ) -> str:
-    """The fix that suits an index out of range."""
+    """The likely fix for an index out of range."""
     size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"
     if value < 0:
         return f"guard the index, or check the subtraction in it: an index below -{size:,} does not wrap around"
@@ -226,7 +227,8 @@ def _fix(
 
 
 def _ids(fault: FaultRecord, naming: Naming, *, is_block: bool) -> Iterator[tuple[int, int]]:
-    """The numbers of a thread and how many threads there are so: along each axis, and all together."""
+    """The indices of a thread, each with the number of threads: along x, y and z, and the linear index. They are
+    in the block or, unless ``is_block``, in the grid."""
     block, grid = naming.shape.block, naming.shape.grid
     whole, threads = 0, 1
     for at, size, b, blocks in zip(fault.thread, block, fault.block, grid, strict=True):
@@ -247,7 +249,7 @@ def _loaded(site: Site | None, naming: Naming) -> str:
 
 
 def _around(address: int, low: int, high: int) -> str:
-    """Where an address is, seen from a range."""
+    """The position of an address relative to a range, in words."""
     if address >= high:
         return f"{_far(address - high)} past the end of"
     if address < low:
@@ -256,7 +258,7 @@ def _around(address: int, low: int, high: int) -> str:
 
 
 def _far(distance: int) -> str:
-    """Of the first byte outside: that the 4 bytes right past an end are 0 bytes past it says little."""
+    """A distance from an end, in words: ``right``, as in "right past the end", if it is 0."""
     return "right" if distance == 0 else "1 byte" if distance == 1 else f"{distance:,} bytes"
 
 

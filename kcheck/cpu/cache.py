@@ -4,7 +4,7 @@ One file per kernel, named by its key. A file is written to a temporary name and
 digest of the rest, so that incomplete or changed files are ignored. When the folder grows beyond its limits, the
 least recently used files are deleted.
 
-To scan a folder of thousands of files takes longer than to store one. So only some of the `put` calls do it, often
+Scanning a folder of thousands of files takes longer than storing one. So only some of the `put` calls do it, often
 enough that the folder exceeds its limits by about 1 / SCANS. The digest of the key decides which ones, so the rate
 is the same for one process that stores much and for many that store little.
 """
@@ -21,7 +21,7 @@ _MAGIC = b"kcheck object 1\n"
 _DIGEST = 32
 _SUFFIX = ".kobj"
 SCANS = 64
-"""How many times a folder is scanned while as much as its limit is stored."""
+"""How many times a folder is scanned while content up to its limit is stored."""
 
 
 class ObjectCache:

@@ -1,5 +1,5 @@
-"""Order by fences: which threads know of which accesses, in kernels that publish with a fence and an atomic or
-flag.
+"""The order that fences impose: which threads know of which accesses, in kernels that publish with a fence and an
+atomic or flag.
 
 Lowered code reports every fence, strong access and barrier of such a kernel, and asks about each pair of accesses
 that no barrier orders. What a thread knows is a graph that only grows: a node lists the known accesses of one
@@ -7,8 +7,9 @@ block and points at nodes that it includes, so that joining two costs the same h
 
 Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
 thread; it synchronizes with an operation that observes the written value, also through a chain of atomics. The
-order assumed here is stronger than the ISA promises, in two ways that programs rely on: every observer acquires,
-with or without a fence; and what a thread has fenced before a barrier may be published by another after it.
+order assumed here is stronger than the ISA guarantees, in two ways that programs rely on: every observer acquires,
+with or without a fence; and accesses that a thread has fenced before a barrier may be published by another thread
+after it.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ ALL = -1
 
 
 _ENOUGH = 32
-"""How many races of one kind between grid barriers are examined: proving that there is no path takes long."""
+"""The most races of one kind that are examined between grid barriers: to show that there is no path takes long."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownAccesses:
-    """Known accesses: of ``block`` (the stamp of its start), by thread, those before a stamp.
+    """A set of known accesses: for each thread of ``block`` (the stamp of its start), those before a stamp.
 
     Attributes:
-        made: the stamp at which it was created; it cannot know of anything later.
-        includes: other knowledge.
+        made: the stamp at which the set was created; it does not contain later accesses.
+        includes: other sets that are part of this one.
     """
 
     made: int
@@ -46,7 +47,7 @@ class KnownAccesses:
 
 @dataclass(slots=True)
 class _ClockPlace:
-    """The values published at an address: to everybody, and to the threads of one block."""
+    """The accesses published at an address: to all threads, and to the threads of one block."""
 
     everywhere: KnownAccesses | None = None
     block: int = 0
@@ -57,8 +58,8 @@ class Clocks:
     """The knowledge of the threads of one launch, whose blocks run one after another.
 
     Args:
-        state: of racecheck.
-        lanes: ``RaceState.lanes``: what each lane knows of the others by partial synchronization.
+        state: the state of racecheck.
+        lanes: ``RaceState.lanes``: what each lane knows of the others from partial synchronization.
     """
 
     def __init__(self, state: RaceState, lanes: ctypes.Array[ctypes.c_uint32]) -> None:
@@ -74,7 +75,7 @@ class Clocks:
         self._refused: dict[tuple[int, int, int], int] = {}
 
     def reset(self) -> None:
-        """A launch begins, or all its blocks are at a grid barrier: all threads know of everything before."""
+        """Begin a launch, or continue after a grid barrier: all threads know of everything before."""
         self._starts.clear()
         self._places.clear()
         self._refused.clear()
@@ -85,7 +86,7 @@ class Clocks:
             table.clear()
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
-        """One event, see :class:`kcheck.ptx.sanitizers.race.layout.RaceEvent`; the answer if it is a question."""
+        """Handle an event (:class:`kcheck.ptx.sanitizers.race.layout.RaceEvent`); returns the answer."""
         if event == RaceEvent.DECIDE:
             return self._decide(a, b, c, d)
         if event == RaceEvent.STRONG:
@@ -105,7 +106,7 @@ class Clocks:
     # --- joining
 
     def _join(self, nodes: Iterable[KnownAccesses | None]) -> KnownAccesses | None:
-        """Knowledge that includes all of these: the only one itself, if there is one."""
+        """A set that includes all of these; if there is only one, that one."""
         distinct = tuple({id(node): node for node in nodes if node is not None}.values())
         if len(distinct) < 2:
             return distinct[0] if distinct else None
@@ -127,7 +128,7 @@ class Clocks:
     # --- publishing and observing
 
     def _fence(self, thread: int, within: bool) -> None:
-        """A fence: what the thread did and knows can be published from now on."""
+        """A fence: from now on, the thread can publish its own accesses and those that it knows of."""
         state = self._state
         before = {ALL: state.barrier, thread: state.now}
         warp = thread // 32
@@ -171,7 +172,7 @@ class Clocks:
         self._knows[thread] = joined
 
     def _publish(self, place: _ClockPlace, thread: int, is_chain: bool, within: bool) -> None:
-        """An atomic extends what was published before; another write replaces it."""
+        """An atomic (``is_chain``) extends what was published before; any other write replaces it."""
         self._state.published += 1
         if not is_chain:
             place.everywhere = place.within = None
@@ -186,10 +187,10 @@ class Clocks:
             return before
         return self._join((before, more))
 
-    # --- asking
+    # --- queries
 
     def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
-        """1 for a known access, and for a kind of which enough unknown ones were found."""
+        """1 if the access is known, or if enough unknown accesses of its kind were found; else 0."""
         kind = (mine >> THREAD_BITS & SITE_MASK, info >> THREAD_BITS & SITE_MASK, where)
         if self._refused.get(kind, 0) >= _ENOUGH:
             return 1

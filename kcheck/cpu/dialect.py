@@ -1,4 +1,4 @@
-"""Findings in the words of the kernel's language. They are written in those of numba.cuda."""
+"""Translates findings, which are written in the terms of numba.cuda, to the terms of the kernel's language."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 
 _GUARD = re.compile(r"guard the access with `if (\w) < (\w+)\.shape\[(\d)\]`")
 _SHAPE = re.compile(r"(\w+)\.shape\[(\d)\]")
-"""Sizes of arrays as Numba has them: pointers have none."""
+"""Sizes of arrays in Numba's notation. Pointers have no shape."""
 
 
 def in_words_of_source(finding: Finding, *, is_triton: bool) -> Finding:
-    """The finding with the fix in the language of the file that it is in, which is Python's for Triton too."""
+    """The finding in the terms of Triton, or with the fix in the language of its file: CUDA C++, PTX or Python."""
     if is_triton:
         return in_words_of_triton(finding)
     words = _WORDS.get(PurePath(finding.place.file).suffix) if finding.place is not None else None

@@ -79,12 +79,12 @@ class KernelLaunch:
     """One launch.
 
     Attributes:
-        params: the bytes of the parameters, laid out as ``module.entries[entry]`` says.
+        params: the bytes of the parameters, in the layout of ``module.entries[entry]``.
         grid, block: in blocks and threads.
         shared: dynamic shared memory, in bytes.
         cooperative: whether grid barriers are allowed, so that every block must be resident.
-        arrays: gives the arrays among the parameters, each after the number of the parameter with its address, for
-            findings. None: those that the kernel's name shows, as Numba writes it.
+        arrays: returns the arrays among the parameters, for findings: for each, the number of the parameter with
+            its address, and its label. None: the arrays that are known from the kernel's mangled name (Numba).
     """
 
     module: LoadedModule
@@ -109,20 +109,20 @@ class Executor:
         write: called with the output of kernels.
 
     Attributes:
-        deadline: the time of the clock at which a launch is stopped; None: never. Compilation postpones it.
+        deadline: the time of ``clock`` at which a launch is stopped; None: never. Compilation postpones it.
         limit: seconds that a launch may take; None: no limit.
         ending: how the last launch ended.
         raised: the exception of a signal handler that ended it, if any.
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         kernels: the compiled kernels.
-        float_atomics, narrow_floats, tensor_sums: whether a kernel that was launched adds floats atomically, the
-            formats narrower than float32 to which it rounds, and its sums that tensor cores truncate; the caller
-            resets them before a launch that it asks about.
-        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`); nothing that only
-            those checks find is reported.
+        float_atomics, narrow_floats, tensor_sums: of the kernels launched since the caller last reset them:
+            whether they add floats atomically, the formats narrower than float32 to which they round, and their
+            sums that tensor cores truncate.
+        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`). What only these
+            checks find is not reported.
         textures: texture and surface objects.
-        seen: where launches are noted; None: nowhere.
+        seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
     """
 
@@ -202,7 +202,7 @@ class Executor:
             self._known(module, entry, (16, 16, 1) if module.entries[entry].uses_y else (32, 1, 1))
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
-        """Report code that cannot be run."""
+        """Report code that cannot be compiled."""
         self.report(Finding("compile", str(fault), kernel=kernel_name(kernel) or None))
 
     def reset(self) -> None:
@@ -286,8 +286,8 @@ class Executor:
         return None
 
     def _timed(self, job: Job, known: CachedKernel, launch: KernelLaunch) -> tuple[Completion, float]:
-        """Run a job, and say how many seconds it took. It runs on this thread if it is short, except racecheck's
-        code: that may call Python, which must not run on another stack."""
+        """Run a job; returns also how many seconds it took. It runs on this thread if it is short. Racecheck's
+        code does not: it may call Python, which must not run on another stack."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
         is_alone = self._scheduler.is_single or known.scales is False
         most = SHORT_SECONDS * (SHORT_ALONE if is_alone else 1)
@@ -304,8 +304,7 @@ class Executor:
     def _run(
         self, job: Job, known: CachedKernel, launch: KernelLaunch, native: Native | None, is_long: bool
     ) -> Completion:
-        """Run a job, with ``native`` on this thread if it is short. A long job switches to better code on the
-        way."""
+        """Run a job, on this thread if there is ``native``. A long job switches to better code while it runs."""
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
@@ -325,7 +324,7 @@ class Executor:
     def _known(
         self, module: LoadedModule, entry: str, block: Index3, launch: KernelLaunch | None = None
     ) -> CachedKernel:
-        """The code for a launch. Sanitizers and the orders of a schedule follow warps, which lie along x."""
+        """The code for a launch. With sanitizers or a schedule, vectors are along x, as warps are."""
         is_plain = self._checks is _NO_CHECKS
         threads = 0 if launch is None else math.prod((*launch.grid, *block))
         any_axis = is_plain and self.schedule == NATURAL
@@ -347,7 +346,7 @@ class Executor:
             self.deadline += seconds
 
     def _renewed(self, known: CachedKernel, launch: KernelLaunch) -> Job | None:
-        """The job of the last launch, for a launch that differs in its parameters only; else None."""
+        """The job of the last launch, for a launch that differs only in its parameters; else None."""
         job = known.job
         program = known.kernel.program
         if job is None or known.shape != (launch.grid, launch.block, launch.shared):
@@ -382,7 +381,7 @@ class Executor:
             self._heap = self.memory.allocate(HEAP, MemoryKind.HEAP, fill=False)
 
     def _prepare(self, kernel: Kernel, launch: KernelLaunch, reach: Reach | None = None) -> Job:
-        """A job for a launch. ``reach``: of a rehearsal; None: all memory."""
+        """A job for a launch. ``reach``: the memory that a rehearsal may access; None: all memory."""
         program = kernel.program
         placed = launch.module.variables() if reach is None else reach.variables
         self._allocate_heap()
@@ -439,10 +438,10 @@ class Executor:
         )
 
     def _cover(self, context: LaunchContext, program: Program, module: LoadedModule) -> object:
-        """Set where a launch notes what it reaches; returns the array that it points to."""
+        """Set where a launch records what it reaches; returns the array that it points to."""
         if not program.checks.cover:
             return None
-        # Lent code notes what it reaches, whether or not the launch counts.
+        # Lent code records what it reaches even if the launch does not need it.
         table = self.reached.table(program, module.text) if self.checks.cover else new_table(program)
         context.coverage = ctypes.addressof(table)
         return table
@@ -478,7 +477,7 @@ class Executor:
     def _cut_off(
         self, launch: KernelLaunch, completion: Completion, place: Callable[[], Finding]
     ) -> Ending | None:
-        """How a launch ended that was stopped from outside. ``place``: where it was, for its report."""
+        """How a launch ended if it was stopped from outside, else None. ``place``: returns the timeout finding."""
         if completion.timed_out:
             self._tell(launch, place())
             return Ending.TIMED_OUT
@@ -488,13 +487,13 @@ class Executor:
         return None
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
-        """Report a finding in the words of the kernel's language, unless only checks of lent code found it."""
+        """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""
         if self.checks == _NO_CHECKS and finding.rule in CHECKS:
             return
         self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
 
     def _naming(self, job: Job, completion: Completion, launch: KernelLaunch) -> Naming:
-        """What the findings of a launch call its arrays."""
+        """The names of a launch's arrays in findings."""
         windows = Windows(
             shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],
             state=[(workspace.context.state, job.state) for workspace in completion.workspaces],

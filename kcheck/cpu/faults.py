@@ -1,4 +1,4 @@
-"""What lowered code recorded, as findings: who did what to which array, and on which line of Python."""
+"""Turns the faults that lowered code recorded into findings: which thread accessed which array on which line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MENDS = {
     FaultKind.RAISED: "a GPU reports this only with @cuda.jit(debug=True); otherwise the thread stops silently",
 }
 _WARNINGS = (FaultKind.WARP_MASK_GONE, FaultKind.SHUFFLE_GONE, FaultKind.BARRIER_GONE)
-# Of which cuda.reduce synchronizes two lanes by the full mask.
+# cuda.reduce, in this folder, synchronizes two lanes with the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
 _SURFACE = {FaultKind.SURFACE_BOUNDS_LOAD: "reads", FaultKind.SURFACE_BOUNDS_STORE: "writes"}
 _UNDEFINED = {
@@ -55,9 +55,9 @@ def findings(
     threads: int,
     textures: Textures,
 ) -> list[Finding]:
-    """One finding per kind, array and line of Python, the first that was recorded, with the number of those alike.
+    """One finding per kind, array and source line: the first that was recorded, with the number of similar ones.
 
-    A compiler makes several instructions of one line, as when it unrolls a loop.
+    A compiler generates several instructions from one line, for example when it unrolls a loop.
 
     Args:
         threads: of a block.
@@ -135,7 +135,7 @@ def _finding(
         told_at = arithmetic if place(arithmetic) is not None else site
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
         message, fix = "grid.sync() needs a cooperative launch", "add cooperative: true to launch"
-        if not program.cooperative:  # PTX of another compiler: the barrier is a loop over a word of the driver's
+        if not program.cooperative:  # PTX of another compiler, where the barrier is a loop on a word of the driver
             message = "grid.sync() that another compiler inlined does not run on the cpu device"
             fix = "give the .cu file as the kernel, or use --device gpu with cooperative: true"
     elif kind is FaultKind.TRAP and site is not None and "__assertfail" in site.text:
@@ -156,12 +156,12 @@ def _finding(
 
 
 def _is_grid_sync(site: Site | None) -> bool:
-    """Whether a trap is that of CUDA's ``grid_group``, which finds no workspace of a cooperative launch."""
+    """Whether a trap is the one in CUDA's ``grid_group`` for launches that are not cooperative."""
     return site is not None and any(file.endswith("cooperative_groups.h") for file, _ in site.stack)
 
 
 def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
-    """That a launch was stopped at its time limit, with one of the threads that were running and its line."""
+    """The finding for a launch that was stopped at its time limit, with one of its threads and its line."""
     finding = Finding(
         "timeout", "the kernel was still running at the time limit", kernel=kernel_name(program.entry)
     )
@@ -181,7 +181,7 @@ def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
 
 
 def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Finding:
-    """Blocks that met grid barriers differently. ``grid`` is the launch's, in blocks."""
+    """The finding for blocks that did not all reach the same grid barrier. ``grid``: of the launch, in blocks."""
     block = min(wait.places[wait.site])
     x, y, z = grid
     return Finding(
@@ -196,7 +196,7 @@ def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Findi
 
 
 def place(site: Site | None) -> Span | None:
-    """The line of Python of a site; None where the PTX carries none."""
+    """The source line of a site; None if the PTX does not have it."""
     return Span(site.file, site.source_line) if site is not None and site.source_line else None
 
 
@@ -265,7 +265,7 @@ def _surface(kind: FaultKind, fault: FaultRecord) -> str:
 
 
 def _wrapped(fault: FaultRecord, access: Site | None) -> str:
-    """Told at the arithmetic; the fault's own site is the access."""
+    """The message for a wrapped address. It is reported at the arithmetic; the site of the fault is the access."""
     exact = fault.address - (1 << 64 if fault.address >> 63 else 0)
     used = place(access)
     where = f" at line {used.line}" if used is not None else ""

@@ -9,7 +9,7 @@ from types import FrameType
 def raised_by_handler(error: BaseException) -> BaseException | None:
     """The exception that a signal handler raised: this one, or the one during whose handling it was raised.
 
-    What the handler interrupts may fail because of that: a lock that was about to be taken is released.
+    The interrupted code may fail in turn: for example, it releases a lock that it was about to acquire.
     """
     if isinstance(error, KeyboardInterrupt) or handled_signal(error) is not None:
         return error
@@ -25,8 +25,8 @@ def raised_by_handler(error: BaseException) -> BaseException | None:
 def handled_signal(error: BaseException) -> int | None:
     """The number of the signal whose handler raised an exception; None if no Python handler did.
 
-    Python calls a handler with the number of the signal and the frame that it interrupts, which is then also the
-    caller's frame. No other call looks like that.
+    Python calls a handler with the number of the signal and the interrupted frame, which is also the frame of the
+    caller. No other call has such arguments.
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         number = _number(frame)
@@ -48,7 +48,7 @@ def _number(frame: FrameType) -> int | None:
 
 
 def without_launch(error: BaseException) -> BaseException:
-    """The exception without the frames of its traceback above the signal handler's: those of the launch."""
+    """The exception with a traceback that begins at the signal handler, without the frames of the launch."""
     entry = error.__traceback__
     while entry is not None and _number(entry.tb_frame) is None:
         entry = entry.tb_next

@@ -17,7 +17,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 
 LARGE_MODULE = 300_000
-"""Characters of IR above which register allocation takes most of the time to compile."""
+"""Characters of IR above which register allocation takes most of the compile time."""
 
 # One thread at a time in LLVM's global state (targets, the pass registry); machine code runs without it.
 _LOCK = threading.RLock()
@@ -44,10 +44,9 @@ def host() -> Processor:
 
 
 def _allocate_registers(globally: bool) -> None:
-    """Whether level 0 allocates registers as the other levels do. Otherwise it stores values between blocks.
+    """Set whether level 0 allocates registers as the other levels do, or keeps values in memory between blocks.
 
-    LLVM has this as an option of the process. It stays on, which is what the other levels, and Numba's own code,
-    expect.
+    In LLVM this is an option of the process. It must be on for the other levels, and for Numba's own code.
     """
     from llvmlite import binding as llvm
 
@@ -97,11 +96,12 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
 
     Args:
         ir: a module; its ``alwaysinline`` functions are not in the result.
-        width: lanes per vector of its code: 1 gets LLVM's -O2, which vectorizes; more gets a short list of passes,
-        since -O2 takes 4 to 8 times longer there and gains nothing. quick: compile in a third of the time, with
-        fewer of these passes and without optimizing code generation. Such code runs two to three times as long,
-        with bit-identical results. registers: quick code that keeps values in registers, unless the module is
-        large: half as long again to compile, and nearly as fast as other code.
+        width: lanes per vector of its code: 1 gets LLVM's -O2, which vectorizes; more lanes get a short list of
+            passes, because for them -O2 takes 4 to 8 times longer and gains nothing.
+        quick: compile in a third of the time, with fewer of these passes and without optimizing code generation.
+            Such code runs two to three times as long, with bit-identical results.
+        registers: keep values in registers in quick code, unless the module is large. This takes half as long
+            again to compile, and the code is nearly as fast as other code.
 
     Raises:
         InternalError: LLVM rejects the module: a bug in the lowering.
@@ -123,7 +123,7 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
             passes = llvm.create_new_module_pass_manager()
             passes.add_always_inliner_pass()
             passes.add_sroa_pass()
-            if stores:  # other passes take longer than they save in code that is made to be ready soon
+            if stores:  # in quick code, other passes take longer than they save
                 passes.add_sccp_pass()
                 passes.add_simplify_cfg_pass()
             else:

@@ -34,9 +34,9 @@ class Kernel:
     """Machine code and its description.
 
     Attributes:
-        program: without its IR; ``head``: its form on disk.
+        program: without its IR; ``head``: the program as it is stored on disk.
         tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
-        compile_seconds: an estimate of what better code takes to compile.
+        compile_seconds: an estimate of how long better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
@@ -56,9 +56,9 @@ class Variant:
     """Identifies the code for a kernel of a module.
 
     Attributes:
-        width: lanes per vector; ``widens``: use more if they suit the kernel.
-        row: how many lanes are adjacent along the axis in its blocks, see :func:`kcheck.ptx.abi.row_of`.
-        axis: along which threads are put into vectors.
+        width: lanes per vector; ``widens``: whether to use more if they suit the kernel.
+        row: how many lanes are neighbors along the axis in its blocks: see :func:`kcheck.ptx.abi.row_of`.
+        axis: the axis along which threads are grouped into vectors.
     """
 
     entry: str
@@ -76,7 +76,8 @@ def compile_kernel(
 
     Args:
         quick: if the kernel is not cached, compile it in a third of the time to code that is two to three times
-            slower. registers: to quick code that is nearly as fast, in half.
+            slower.
+        registers: compile it in half of the time to quick code that is nearly as fast.
 
     Raises:
         PtxError: an unsupported instruction, or invalid PTX.
@@ -96,7 +97,7 @@ def compile_kernel(
         from kcheck.ptx.compile import lower  # 0.2 s to import; a run from a full cache skips it
         from kcheck.ptx.lowering.kernel import suitable_width
 
-        with no_collection():  # which would visit all that Numba made
+        with no_collection():  # the collector would visit all of Numba's objects
             entry, width, row = variant.entry, variant.width, variant.row
             if variant.widens:
                 width = suitable_width(module.tree, entry, width, row)
@@ -117,7 +118,7 @@ def compile_kernel(
 
 
 def _quick(module: LlvmModule, width: int, cache: ObjectCache) -> tuple[bytes, ...]:
-    """Quick code: the kernel's own, and that of its checks, which other kernels may have in the cache."""
+    """Quick code: the kernel's own, and that of its checks, which may be in the cache from another kernel."""
     own, checks = module.divided()
     if not checks.definitions:
         return (compile_ir(own.text, width, quick=True),)

@@ -32,7 +32,7 @@ FILL_MAX = 256 << 20
 """Larger allocations stay zero, as the system provides them: filling would commit every page."""
 
 HEAP_ROOM = 128 << 20
-"""Addresses for the device heap."""
+"""Bytes of address space for the device heap."""
 
 _MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
 
@@ -68,7 +68,7 @@ class MemoryBlock:
 
     @property
     def told(self) -> str:
-        """As findings name it."""
+        """The description in findings."""
         return f"{self.kind} memory of {self.size} bytes (allocation {self.serial})"
 
 
@@ -82,7 +82,7 @@ class RangeLabel:
         shape, strides: in elements and bytes.
         low, high: the range of bytes that belongs to the array, half open.
         dtype: of an element; empty if it is unknown.
-        is_local: whether only the kernel calls it that: a parameter's name may be that of another array outside.
+        is_local: whether only the kernel uses this name: outside, a different array may have it.
     """
 
     name: str
@@ -97,7 +97,7 @@ class RangeLabel:
 
     @property
     def array(self) -> str | None:
-        """The name for :attr:`kcheck.model.Finding.array`; None for a name that only the kernel uses."""
+        """The value for :attr:`kcheck.model.Finding.array`; None for a name that only the kernel uses."""
         return None if self.is_local else self.name
 
     def index(self, address: int) -> tuple[int, ...] | None:
@@ -179,17 +179,17 @@ class Memory:
         self._mark(address, size, 0)
 
     def define_all(self) -> None:
-        """Mark all bytes as initialized: code ran that does not track its writes."""
+        """Mark all bytes as initialized, because code will run that does not track its writes."""
         if self._shadow is not None and self._is_tainted:
             self._shadow.madvise(mmap.MADV_DONTNEED)
             self._is_tainted = False
 
     def taint(self) -> None:
-        """Note that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes."""
+        """Record that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes."""
         self._is_tainted = True
 
     def copied(self, target: int, source: int, size: int) -> None:
-        """Note a copy: uninitialized bytes stay uninitialized at the target."""
+        """Update the target of a copy: uninitialized bytes stay uninitialized there."""
         if self._inside(target, size):
             if self._inside(source, size):
                 distance = self._shadow_base - self._base
@@ -280,7 +280,7 @@ class Memory:
         self._table = None
 
     def _release(self, keep: int) -> None:
-        """Forget freed blocks, oldest first, until at most ``keep`` bytes are left."""
+        """Make freed blocks available again, oldest first, until at most ``keep`` bytes are left."""
         while self._freed and self._freed_bytes > keep:
             block = self._freed.popleft()
             extent = self._extent.pop(block.base)
@@ -353,8 +353,8 @@ class Memory:
         return ctypes.string_at(address, block.end - address).split(b"\0", 1)[0]
 
     def nearest(self, address: int) -> tuple[MemoryBlock, bool] | None:
-        """The block that an illegal address was probably meant for: the freed block that contained it last (True),
-        else the live block that contains it or is closest (False), if that is within the larger guard zone."""
+        """The block that an invalid access was probably intended for: the freed block that last contained the
+        address (True), else the live block that contains it or is closest, within GUARD_MAX bytes (False)."""
         with self._lock:
             if self.find(address) is None:
                 for freed in reversed(self._freed):
@@ -381,7 +381,7 @@ class Memory:
             self._table = None
 
     def hide(self, address: int) -> None:
-        """Take the block at ``address`` from kernels, until something in it is labeled again."""
+        """Make the block at ``address`` inaccessible to kernels until a range in it is labeled again."""
         with self._lock:
             block = self._live[address]
             for label in self._labels_of(block):

@@ -41,8 +41,8 @@ class Entry:
         params: (offset, size) of each parameter, in bytes.
         param_bytes: the size of all parameters.
         max_threads: the maximum number of threads per block that ``.maxntid`` or ``.reqntid`` allows; None: any.
-        uses_y: a thread reads its index along y.
-        axis: along which threads should be put into vectors, see :func:`.preferred_axis`.
+        uses_y: whether a thread reads its index along y.
+        axis: the axis along which threads should be grouped into vectors: see :func:`.preferred_axis`.
     """
 
     name: str
@@ -71,8 +71,7 @@ def _entry(module: Tree, function: Function) -> Entry:
 
 @functools.cache
 def version() -> str:
-    """kcheck's version and a digest of the code that compiles kernels: what that compiled is stale once the code
-    changes."""
+    """kcheck's version and a digest of the code that compiles kernels. Cached code is stale when this changes."""
     digest = hashlib.blake2b(digest_size=16)
     for package in (kcheck.cpu, kcheck.ptx):
         for path in sorted(Path(package.__path__[0]).rglob("*.py")):
@@ -81,7 +80,7 @@ def version() -> str:
 
 
 def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:
-    """The fields in order, bytes as base64."""
+    """The fields of each variable in order, with bytes as base64."""
     return [[base64.b64encode(f).decode() if isinstance(f, bytes) else f for f in astuple(v)] for v in variables]
 
 
@@ -101,10 +100,10 @@ class LoadedModule:
     """One loaded module.
 
     Attributes:
-        text: the PTX, with lanes that meet where its compiler relies on it.
+        text: the PTX, with barriers added if its compiler relies on lockstep (:func:`in_lockstep`).
         entries: its kernels by name.
-        replicates: lanes of a warp may store copies of one value by one instruction (REPLICATES).
-        reporting: the same kernels in code that reports what they raise; None if they raise nothing.
+        replicates: whether one instruction may store copies of a value in several lanes of a warp (REPLICATES).
+        reporting: the same kernels in code that reports the exceptions that they raise; None if there are none.
 
     Raises:
         PtxError: it is not PTX, or has an unsupported directive.

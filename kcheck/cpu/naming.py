@@ -1,7 +1,7 @@
-"""What an address is called in findings: an array of the source and an index in it, where that is known.
+"""The names of addresses in findings: an array of the source and an index in it, if they are known.
 
-Global memory is named by the arguments of the launch, and by the labels of whoever allocated it (a spec's arrays,
-module variables); shared memory by the symbols of its arrays.
+The names of global memory come from the arguments of the launch, and from the labels of the code that allocated it
+(a spec's arrays, module variables); those of shared memory come from the symbols of its arrays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WORD = struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Where per-block memory lay during a launch: address and size of each window, in bytes."""
+    """Where per-block memory was during a launch: address and size of each window, in bytes."""
 
     shared: Sequence[tuple[int, int]]
     state: Sequence[tuple[int, int]]
@@ -55,7 +55,7 @@ class LaunchGeometry:
 
 
 class Parsed(Protocol):
-    """What is needed of a :class:`kcheck.cpu.module.LoadedModule`."""
+    """The part of :class:`kcheck.cpu.module.LoadedModule` that is needed here."""
 
     @property
     def tree(self) -> Module:
@@ -66,10 +66,10 @@ class Naming:
     """Names for one launch.
 
     Args:
-        module: what was launched; read only when something is to be named.
+        module: the module of the kernel; it is parsed only if a name is needed.
         params: the bytes of the launch's parameters.
-        arrays: gives the arrays among them, each after the number of the parameter with its address; None: those
-            that the kernel's name shows.
+        arrays: returns the arrays among them: for each, the number of the parameter with its address, and its
+            label. None: the arrays that are known from the kernel's mangled name.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Naming:
         self._made: dict[int, Provenance | None] = {}
 
     def made_of(self, site: Site | None) -> Provenance | None:
-        """What the address of an access is made of, as far as its PTX shows."""
+        """What the address of an access is computed from; None if the PTX does not show it."""
         if site is None or not site.space:
             return None
         if site.line not in self._made:
             from kcheck.ptx.analysis.provenance import (
-                provenance,  # with the PTX reader: only a run with findings needs it
+                provenance,  # imports the PTX parser, which only a run with findings needs
             )
 
             self._made[site.line] = provenance(self._module.tree, site.line)
@@ -137,7 +137,7 @@ class Naming:
 
     @functools.cached_property
     def _arguments(self) -> tuple[tuple[str, RangeLabel], ...]:
-        """Each array among the arguments, after the parameter of the PTX that holds its address."""
+        """The PTX parameter with the address of each array among the arguments, and the array."""
         if self._arrays is not None:
             return tuple((self._program.params[n].name, label) for n, label in self._arrays())
         names = self._names()
@@ -163,7 +163,7 @@ class Naming:
         return ()
 
     def told_global(self, site: Site | None, address: int) -> tuple[str | None, tuple[int, ...] | None, str]:
-        """The array of an address in global memory, the index in it, and both in words."""
+        """The array of an address in global memory, the index in it, and both as text."""
         label = self.array(site, address)
         block = self._memory.find(address)
         if label is not None and label.low <= address < label.high:
@@ -179,7 +179,7 @@ class Naming:
         has no name.
 
         Args:
-            outside: the size of an access that was not allowed: it is not for an array that contains it.
+            outside: the size of an invalid access. An array that contains all of it was not intended.
         """
         base, _ = self.window(address)
         made = self.made_of(site)
@@ -194,8 +194,8 @@ class Naming:
         return next(iter(labels.values())) if len(labels) == 1 else None
 
     def _element(self, variable: SharedVariable, site: Site | None) -> PtxType | None:
-        """The type by which an access counts the elements of a variable. A copy, such as ``cp.async``, names none:
-        then the type of another access to it."""
+        """The type of the elements of a variable, from an access to it. A copy, such as ``cp.async``, has no type:
+        then from another access."""
         kind = _type_of(site)
         if kind is not None:
             return kind
@@ -265,7 +265,7 @@ class Naming:
         return min(lanes, key=lambda lane: abs(lane - address))
 
     def told_local(self, site: Site | None, fault: FaultRecord) -> str:
-        """An address of local memory in words: ``a[2]``, or only that it is there."""
+        """An address of local memory as text: ``a[2]``, or only that it is in a local array."""
         label = self.local(site, fault)
         return (told(label, fault.address) if label is not None else "") or "an element of a local array"
 
@@ -274,13 +274,13 @@ class Naming:
         return min(self.windows.shared, key=lambda window: max(window[0] - address, address - sum(window), 0))
 
     def is_dynamic(self, address: int) -> bool:
-        """Whether an address lies in dynamic shared memory."""
+        """Whether an address is in dynamic shared memory."""
         base, _ = self.window(address)
         start = self._program.shared_bytes
         return start <= address - base < start + self.shape.dynamic_shared
 
     def told_shared(self, site: Site | None, address: int) -> str:
-        """An address of shared memory in words: ``tile[1, 0]``, or its byte."""
+        """An address of shared memory as text: ``tile[1, 0]``, or its byte."""
         label = self.shared(site, address)
         if label is not None and (element := told(label, address)):
             return element
@@ -295,7 +295,7 @@ def _type_of(site: Site | None) -> PtxType | None:
 
 
 def _of_cpp(variable: SharedVariable, low: int, kind: PtxType | None) -> RangeLabel | None:
-    """A ``__shared__`` array of C++, counted in elements of a type: its symbol has the name, and no type."""
+    """A ``__shared__`` array of C++ with elements of a type. Its symbol contains only the name."""
     name = local_name(variable.symbol)
     if not name or not variable.size or kind is None or variable.size % kind.bytes:
         return None
@@ -305,7 +305,7 @@ def _of_cpp(variable: SharedVariable, low: int, kind: PtxType | None) -> RangeLa
 
 
 def told(label: RangeLabel, address: int) -> str:
-    """``x[3, 4]``, with the byte where the address is inside an element; empty where no index leads there."""
+    """``x[3, 4]``, with the byte if the address is inside an element; empty if no index leads there."""
     index = label.index(address)
     if index is None:
         return label.name if not label.shape else ""

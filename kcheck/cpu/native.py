@@ -1,4 +1,4 @@
-"""Two functions in machine code that every launch uses.
+"""Two functions in machine code for launches.
 
 ``kcheck_gather`` copies a launch's parameters, which are passed as pointers, into one buffer. ``kcheck_here`` runs
 blocks on the calling thread, but on another stack: the thread may be any of the program's threads, with deep calls

@@ -1,4 +1,4 @@
-"""A race as a finding: what the two accesses were, and the fix."""
+"""Describes a race: what the two accesses were, and the fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = "shared"
 
 @dataclass(frozen=True, slots=True)
 class RaceSide:
-    """One of the two accesses: thread and block as numbers, None for an unknown block."""
+    """One of the two accesses. Thread and block are linear indices; None for an unknown block."""
 
     thread: int
     block: int | None
@@ -33,7 +33,7 @@ class RaceSide:
     sites: tuple[Site, ...]
 
     def index(self, extent: Index3) -> Index3:
-        """The thread in its block."""
+        """The index of the thread in its block."""
         return unravel(self.thread, extent)
 
     @property
@@ -67,7 +67,7 @@ _VERBS = {
 
 
 def place_of(race: Race, site: Site | None, naming: Naming) -> tuple[str | None, tuple[int, ...] | None, str, str]:
-    """The array, ``shared`` for shared memory, None if it has no name; the index; both in words; the dtype."""
+    """The array (``shared`` for shared memory, None if it has no name), the index, both as text, and the dtype."""
     if race.base:
         label = naming.array(site, race.address)
         return *naming.told_global(site, race.address), label.dtype if label is not None else ""
@@ -76,8 +76,8 @@ def place_of(race: Race, site: Site | None, naming: Naming) -> tuple[str | None,
 
 
 def value_of(race: Race, last: RaceSide, dtype: str) -> str:
-    """What the later access wrote or read, as the array's dtype, otherwise as its instruction's type; empty if
-    neither is known: ``.b32`` may be a float."""
+    """What the later access wrote or read, formatted with the array's dtype, otherwise with the type of the
+    instruction; empty if neither is known: ``.b32`` may be a float."""
     site = last.described
     if site is None or not (race.is_write if last.verb == "writes" else last.verb == "reads"):
         return ""
@@ -102,7 +102,7 @@ def value_of(race: Race, last: RaceSide, dtype: str) -> str:
 
 
 _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))}
-"""Code of struct, and decimal digits: those that usually suffice, and those that always do."""
+"""The code for ``struct``, and numbers of decimal digits: one that usually suffices, and one that always does."""
 
 ENDINGS = {
     "race": " with no synchronization between them",
@@ -122,8 +122,8 @@ FIXES = {
 
 
 def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
-    """``race``; ``filling`` for a copy that nothing waits for; or why it is harmless: ``same``, ``unchanged`` or
-    ``test`` (docs/sanitizers.md)."""
+    """``race``; ``filling`` for a copy without a wait; ``copies`` for differing copies of one value; or why a race
+    is harmless: ``same``, ``unchanged`` or ``test`` (docs/sanitizers.md)."""
     if race.record == INFLIGHT:
         return "filling"
     if race.benign == SAME_VALUE:
@@ -140,13 +140,13 @@ def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
 
 
 def weight_of(finding: Finding) -> int:
-    """Which of several races on the same lines to report: an error, else one that a level may make an error, else
-    a warning, else a note."""
+    """The priority of a finding among races on the same lines: errors, then those that a level may make errors,
+    then warnings, then notes."""
     return 3 if finding.severity == "error" else 2 * finding.lenient or int(not finding.note)
 
 
 def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool) -> str:
-    """What would repair a race."""
+    """The likely fix for a race."""
     if place(here.described) == place(other.described) is not None:
         fix = "give each thread its own element, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
@@ -162,7 +162,7 @@ def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool) ->
         fix = f"put cuda.syncwarp() or cuda.syncthreads() {between}: lanes of a warp do not run in lockstep"
     else:
         fix = f"put cuda.syncthreads() {_between(here, other)}"
-    # Perhaps a lock, a ticket or a flag, which orders nothing without a fence.
+    # The atomic may be a lock, a ticket or a flag, which does not order accesses without a fence.
     guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
     return fix + ("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides" if guarded else "")
 
@@ -173,7 +173,7 @@ _SHIFT = (
     "put cuda.syncthreads() between iterations of the loop; if it is there already, read into a variable, put "
     "cuda.syncthreads() after it, then write"
 )
-"""A race of one line with itself: every thread updates the same element, or its own from another thread's."""
+"""Fixes for races of a line with itself: each thread updates the same element, or reads another's."""
 
 
 def _updates(reader: RaceSide) -> bool:
@@ -186,7 +186,7 @@ def _updates(reader: RaceSide) -> bool:
 
 
 def _is_update(writer: RaceSide, reader: RaceSide) -> bool:
-    """Whether both are sides of one read-modify-write, on two lines, that several threads do to one word."""
+    """Whether the accesses are the write and the read of a read-modify-write of one word by several threads."""
     wrote, read = writer.described, reader.described
     if wrote is None or read is None or not wrote.text.startswith("st"):
         return False
@@ -201,12 +201,12 @@ def _between(here: RaceSide, other: RaceSide) -> str:
 
 
 def mnemonic(site: int, sites: tuple[Site, ...]) -> str:
-    """The opcode of a site; empty for sites beyond those that racecheck can distinguish."""
+    """The opcode of a site; empty for sites that racecheck cannot distinguish."""
     return sites[site].text.partition(".")[0] if site < min(len(sites), SITE_MASK) else ""
 
 
 def line(site: int, sites: tuple[Site, ...]) -> tuple[str, int]:
-    """File and line of a site: of the Python, or of the PTX if that has no line information."""
+    """File and line of a site: in the source, or in the PTX if it has no line information."""
     if site >= min(len(sites), SITE_MASK):
         return ("", 0)
     here = sites[site]

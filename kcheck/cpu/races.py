@@ -38,12 +38,12 @@ from kcheck.ptx.sanitizers.race.layout import (
 from kcheck.ptx.syntax.symbols import kernel_name
 
 RACES = 256
-"""The most kinds of races kept for one launch."""
-_BLOCKS = 1 << 24  # the most in a launch; only address space until they run
+"""The most kinds of races that are recorded for one launch."""
+_BLOCKS = 1 << 24  # the most blocks of a launch; their records are only address space until they run
 _WINDOW_LEAST = 16 << 20
-_RENEW = LAST_STAMP // 2  # stamps: beyond this a launch resets the counter
+_RENEW = LAST_STAMP // 2  # a launch that begins after this stamp resets the counter
 _PAD = 4096  # a vector that begins inside a window may end outside it
-_MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
+_MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
 
 
 class _Shadow:
@@ -56,14 +56,14 @@ class _Shadow:
         self._base = 0
 
     def reserve(self, window: int) -> None:
-        """Make room for ``window`` bytes, in granules of one byte; raises OSError if that fails."""
+        """Reserve records for ``window`` bytes, in granules of one byte; raises OSError if that fails."""
         if window <= self.window:
             return
         self.window = max(1 << (window - 1).bit_length(), _WINDOW_LEAST)
         self.renew()
 
     def renew(self) -> None:
-        """Forget everything."""
+        """Discard all records."""
         self._pages = None
         self._region = 4 * self.window + _PAD
         self._pages = reserve_pages(2 * RECORDS * self._region)
@@ -77,7 +77,7 @@ class _Shadow:
 
 
 def reserve_pages(size: int) -> mmap.mmap:
-    """Zeroed pages that take memory only where they are touched."""
+    """Zeroed pages that use memory only when they are first accessed."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
 
 
@@ -88,7 +88,7 @@ class Races:
     """State of racecheck between launches. Launches run one at a time, and their blocks one after another.
 
     Args:
-        memory: whose arrays are watched. Registered host memory is elsewhere and is not watched.
+        memory: the memory that is checked. Registered host memory is outside it and is not checked.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -120,7 +120,7 @@ class Races:
         """Begin a launch with this many bytes of shared memory; returns the address for ``Launch.race``.
 
         Args:
-            replicates: lanes of a warp may store copies of one value by one instruction.
+            replicates: whether one instruction may store copies of a value in several lanes of a warp.
 
         Raises:
             OutOfMemory: the address space is used up.
@@ -170,7 +170,7 @@ class Races:
         return sum(1 << number for number, found in enumerate(read) if found and found.isdisjoint(every))
 
     def grid_barrier(self) -> None:
-        """Every block is at a grid barrier: everything before it is ordered with everything after it."""
+        """Called when all blocks are at a grid barrier, which orders all accesses before and after it."""
         self._state.now += 1
         self._state.launch = self._state.now
         self._clocks.reset()
@@ -187,7 +187,7 @@ class Races:
 
         Args:
             grid, block: of the launch, in blocks and threads.
-            naming: the launch's names of its arrays.
+            naming: the names of the launch's arrays.
         """
         if self._fault is not None:
             fault, self._fault = self._fault, None
@@ -255,7 +255,7 @@ class Races:
         )
 
     def _who(self, race: Race, here: RaceSide, other: RaceSide, grid: Index3, block: Index3) -> str:
-        """The thread of the other access; in code of Triton the program, or the part of the same one."""
+        """The thread of the other access; in Triton the other program, or the part of the same program."""
         where = "(unknown)" if other.block is None else unravel(other.block, grid)
         if self._state.replicates:
             same_warp = here.thread >> 5 == other.thread >> 5
@@ -264,7 +264,7 @@ class Races:
         return f"thread {other.index(block)}" + ("" if race.is_near else f" of block {where}")
 
     def _block_at(self, race: Race) -> int | None:
-        """The block that ran at the other access's time."""
+        """The block that ran at the time of the other access; None if it is unknown."""
         if race.is_near:
             return int(race.block)
         count = min(self._state.block_count, _BLOCKS)

@@ -1,4 +1,4 @@
-"""The bytes in which compiled code notes what launches reached, and what they say."""
+"""The tables in which compiled code records what launches reach."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kcheck.ptx.program import Program
 
 
 def new_table(program: Program) -> Any:
-    """A byte for each point of a program, zero: not reached."""
+    """A byte for each point of a program. Zero means not reached."""
     return (ctypes.c_uint8 * max(len(program.points), 1))()
 
 
 class ReachedCode:
-    """What launches have reached since the last :meth:`take`; a table for each piece of code."""
+    """What launches have reached since the last :meth:`take`, in a table for each program."""
 
     def __init__(self) -> None:
         self._tables: dict[int, tuple[Program, str, Any]] = {}
 
     def table(self, program: Program, text: str) -> Any:
-        """The bytes for a launch of a program; no launch of it may run after the next :meth:`take`.
+        """The table for a launch of a program. The launch must end before the next :meth:`take`.
 
         Args:
             text: the PTX of its module.
@@ -43,5 +43,5 @@ class ReachedCode:
 
 @lru_cache(256)
 def _digest(text: str) -> str:
-    """The same in every process: workers and shards report on the same code."""
+    """A digest that is the same in every process, because workers and shards report on the same code."""
     return blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
-"""The memory of a rehearsal: a launch that only shows what threads raise, and leaves memory unchanged.
+"""The memory of a rehearsal: a launch that only finds which exceptions threads raise, and does not change memory.
 
 A kernel accesses memory through its parameters, its module's variables and the device heap. These blocks are saved
-and restored, and a rehearsal cannot access others: its allocation table does not hold them. A kernel that tries to
+and restored, and a rehearsal cannot access others: they are not in its allocation table. A kernel that tries to
 access more (through a pointer in its code or in memory) is rehearsed again with all memory saved.
 """
 

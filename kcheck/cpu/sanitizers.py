@@ -1,6 +1,6 @@
-"""The sanitizers that lowered code can have checks for, beyond memcheck and synccheck, which are in all of it.
+"""The sanitizers that lowered code can have in addition to memcheck and synccheck, which are in all code.
 
-Code with such checks also notes what is reached: that is a small part of the time of the checks.
+Code with such checks also records coverage, which is a small part of their cost.
 """
 
 from __future__ import annotations

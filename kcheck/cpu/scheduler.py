@@ -1,13 +1,13 @@
 """Runs blocks on OS threads.
 
 A launch starts on one thread, in growing ranges of blocks. After about a millisecond the other threads join:
-waking them costs more than a short launch. If they turn out to be slower together, as with atomics on words that
-all of them update, one thread goes on alone. A launch that is known to be long, and faster on several threads,
-starts on all. A cooperative launch keeps every block resident and runs the blocks one after another, from
-grid barrier to grid barrier, on one thread.
+waking them costs more than a short launch. If together they are slower, as with atomics on words that all of them
+update, one thread continues alone. A launch that is known to be long, and faster on several threads, starts on
+all. A cooperative launch keeps every block resident and runs the blocks one after another, from grid barrier to
+grid barrier, on one thread.
 
-Handing a launch to a thread and waiting for it costs more than a short launch, so a launch that is known to be
-short runs on the launching thread.
+Handing a launch to another thread and waiting for it costs more than a short launch, so a launch that is expected
+to be short runs on the launching thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kcheck.rng import arranged, pieces
 
 ALONE_SECONDS = 1e-3
 _LEAST_PACE = 0.7
-"""Threads together that are slower than this share of one alone give way to it. Usually they are faster."""
+"""If all threads together run at less than this fraction of the pace of one, one continues alone."""
 _RANGES_PER_WORKER = 8  # to balance uneven blocks
 _RANGE_SECONDS = 0.25e-3  # for which a range should run: taking one costs several microseconds
 _POLL_SECONDS = 0.05
@@ -44,8 +44,9 @@ class Job:
 
     Attributes:
         kernel: may be replaced by better code of the same program while blocks run; a running block keeps a
-        reference to its own. launch: the launch structure, filled in.
-        blocks: how many.
+            reference to its own.
+        launch: the launch structure, filled in.
+        blocks: the number of blocks.
         shared, state: bytes that each block needs.
         keep: objects that ``launch`` points to, kept alive as long as a worker may run it.
         races: racecheck's state if the kernel has racecheck; its blocks then run on one thread.
@@ -65,7 +66,7 @@ class Job:
         return ctypes.addressof(self.launch)
 
     def prepare(self, workspace: Workspace) -> None:
-        """Make room for a block of this launch."""
+        """Reserve memory for a block of this launch."""
         program = self.kernel.program
         workspace.prepare(self.shared, self.state, len(program.sites))
         if program.checks.init or program.checks.overflow:
@@ -74,7 +75,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class TierUp:
-    """TierUp code for a long launch.
+    """Better code for a long launch.
 
     Attributes:
         after: seconds after the start of the launch; infinite if there is no better code.
@@ -92,12 +93,13 @@ class Completion:
     """How the blocks of a launch ended.
 
     Attributes:
-        reached_grid_barrier: a block of a launch that is not cooperative stopped at a grid barrier.
+        reached_grid_barrier: whether a block of a launch that is not cooperative stopped at a grid barrier.
         grid: blocks that reached different grid barriers, or a grid barrier that is not allowed; None if neither
-        happened. timed_out, interrupted: it was stopped from outside.
+            happened.
+        timed_out, interrupted: whether it was stopped from outside.
         raised: an exception that a signal handler raised meanwhile.
-        workspaces: those used.
-        is_faster_alone: several threads were slower than one.
+        workspaces: those that were used.
+        is_faster_alone: whether several threads were slower than one.
     """
 
     reached_grid_barrier: bool = False
@@ -109,7 +111,7 @@ class Completion:
     is_faster_alone: bool = False
 
     def reach(self, status: int, workspace: Workspace) -> None:
-        """Note how a range of blocks ended in which grid barriers are not allowed."""
+        """Record how a range of blocks ended, in a launch without grid barriers."""
         if status == GRID_BARRIER:
             self.reached_grid_barrier = True
             self.grid = GridWait({workspace.context.grid_site: [0]}, 0)
@@ -153,7 +155,7 @@ class Scheduler:
 
         Args:
             better: the code that blocks switch to.
-            with_all: start on all threads (True), stay on one (False), or start on one and see (None).
+            with_all: start on all threads (True), stay on one (False), or start on one and then decide (None).
         """
         workers = self._workers if job.races is None and with_all is not False else self._workers[:1]
         if schedule == NATURAL:
@@ -165,7 +167,7 @@ class Scheduler:
         return run.completion
 
     def run_here(self, job: Job, deadline: float | None, schedule: Schedule, native: Native) -> Completion | None:
-        """Run every block on the calling thread. None: it cannot be watched here, and nothing was run.
+        """Run every block on the calling thread. None if the launch cannot be watched here; then nothing was run.
 
         If it turns out to be long, it is stopped like any other launch. A signal that arrives meanwhile is handled
         when the launch has ended, or was stopped because of the signal.
@@ -196,7 +198,7 @@ class Scheduler:
         return completion
 
     def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
-        """Run every block, all resident at once, grid barriers allowed."""
+        """Run every block of a cooperative launch: all blocks are resident, and grid barriers are allowed."""
         completion = Completion()
         while len(self._resident) < job.blocks:
             self._resident.append(Workspace())
@@ -225,8 +227,8 @@ class Scheduler:
     ) -> None:
         """Start a launch and wait for its end. Stop it at the deadline, or when a signal handler raises.
 
-        Even if an exception is raised, this returns only after the launch has ended, since its memory is freed
-        then.
+        Even if an exception is raised, this returns only after the launch has ended, because its memory is freed
+        afterwards.
         """
         launch = job.launch
         improve_at = math.inf if better is None else self._clock() + better.after
@@ -327,7 +329,7 @@ class _RunningJob:
                 with self._lock:
                     self._balance(started)
                     if self.completion.is_faster_alone and self._active > 1:
-                        self._active -= 1  # before another thread looks: one of them has to stay
+                        self._active -= 1  # before another thread checks: one of them must stay
                         is_counted = False
                         return
                     first, last = self._take()
@@ -353,11 +355,11 @@ class _RunningJob:
                         self.finished.set()
 
     def _balance(self, started: float) -> None:
-        """Let the others join after a while, and note if all are slower than one was. Called with the lock held,
-        by a worker between two ranges.
+        """Let the other workers join after a while, and record if all together are slower than one was. Called
+        with the lock held, by a worker between two ranges.
 
         Args:
-            started: when this worker did.
+            started: when this worker started.
         """
         now = self._clock()
         if self._active == 1:
@@ -389,7 +391,7 @@ class _RunningJob:
 
 
 class _Ordered(_RunningJob):
-    """A launch whose ranges of blocks run in another order."""
+    """A launch whose ranges of blocks run in the order of a schedule."""
 
     def __init__(
         self, job: Job, workers: list[WorkerThread], clock: Callable[[], float], ranges: Sequence[range]
@@ -398,7 +400,7 @@ class _Ordered(_RunningJob):
         self._ranges = ranges
 
     def _take(self) -> tuple[int, int]:
-        """As for a natural order; ``_next`` counts ranges."""
+        """As in the natural order, but ``_next`` counts ranges."""
         if self._next >= len(self._ranges):
             return 0, 0
         taken = self._ranges[self._next]

@@ -1,4 +1,4 @@
-"""What the Python source of a kernel says: its parameters, and its arrays in local memory."""
+"""Reads the Python source of a kernel: its parameters, and its arrays in local memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kcheck.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LocalArray:
-    """``name = cuda.local.array(shape, dtype)``. The shape as the source has it.
+    """``name = cuda.local.array(shape, dtype)``, with the shape as it is written in the source.
 
     Attributes:
-        sizes: the shape as numbers, if literals and constants of the module make it up.
-        dtype: NumPy's name of it; empty if the source does not show it.
+        sizes: the shape as numbers, if it consists of literals and constants of the module.
+        dtype: NumPy's name for it; empty if it is not in the source.
     """
 
     name: str
@@ -30,12 +30,12 @@ class LocalArray:
 def _tree(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
-    except SyntaxError:  # no Python, or it has changed since
+    except SyntaxError:  # not Python, or changed since
         return None
 
 
 def _function(file: str, line: int, name: str = "") -> ast.FunctionDef | None:
-    """The innermost function around a line, of that name if one is given."""
+    """The innermost function around a line, with this name if one is given."""
     tree = _tree("".join(linecache.getlines(file)))
     found = None
     for node in ast.walk(tree) if tree is not None else ():  # breadth first: inner ones come later
@@ -47,14 +47,14 @@ def _function(file: str, line: int, name: str = "") -> ast.FunctionDef | None:
 
 
 def parameters(file: str, line: int, name: str) -> tuple[str, ...]:
-    """The parameters of the function of a name around a line of a file; empty if it cannot be read."""
+    """The parameters of the function with this name around a line of a file; empty if it cannot be read."""
     function = _function(file, line, name)
     arguments = (*function.args.posonlyargs, *function.args.args) if function is not None else ()
     return tuple(argument.arg for argument in arguments)
 
 
 def local_arrays(file: str, line: int) -> tuple[LocalArray, ...]:
-    """The local arrays that a line of a file may index: those that it names, otherwise all of its function."""
+    """The local arrays that a line of a file may index: those named on it, otherwise all of the function."""
     function = _function(file, line)
     if function is None:
         return ()

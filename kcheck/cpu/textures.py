@@ -1,4 +1,4 @@
-"""Texture and surface objects: what their handles stand for, in the table that kernels look them up in."""
+"""Texture and surface objects, and the table in which kernels look up their handles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from kcheck.cpu.memory import Memory
 from kcheck.ptx.abi import Texture
 
-_GENERATION = 32  # the bits of a handle above its place in the table
+_GENERATION = 32  # the first bit of a handle above its index in the table
 _TAG = 0x54 << 56
 
 
@@ -16,10 +16,10 @@ _NO_TEXTURES = (Texture * 1)()
 
 
 class Textures:
-    """The objects of one device. A handle is used once, so that a destroyed object is never another one.
+    """The objects of one device. Handles are not reused, so a handle of a destroyed object is never valid again.
 
     Args:
-        memory: that the objects refer to.
+        memory: the memory that the objects refer to.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -33,7 +33,7 @@ class Textures:
         """A new object; returns its handle.
 
         Args:
-            texture: everything but the handle.
+            texture: all fields except the handle.
             size: bytes of its memory, from its base.
         """
         with self._lock:
@@ -54,7 +54,7 @@ class Textures:
         return found if found is not None and found.handle == handle else None
 
     def destroy(self, handle: int) -> bool:
-        """End an object; False if no object has the handle."""
+        """Destroy an object; False if no object has the handle."""
         with self._lock:
             if self.find(handle) is None:
                 return False
@@ -62,7 +62,7 @@ class Textures:
             return True
 
     def told(self, handle: int) -> str:
-        """What findings say of a handle that a kernel must not use."""
+        """The text in findings for a handle that a kernel must not use."""
         found = self.find(handle)
         if found is not None:
             what = "surface" if found.is_surface else "texture"

@@ -2,11 +2,11 @@
 kernels run for milliseconds when they are checked, so compiling good code would take most of the time. Quick code
 compiles in a third of the time and runs two to three times as long. Once it has run for as long as better code
 takes to compile, better code is compiled: before the next launch, or during a long launch, whose remaining blocks
-then use it. The results are bit-identical: both come from one lowering, and nothing may reorder or fuse its
-floating-point operations.
+then use it. The results are bit-identical: both come from the same lowering, and floating-point operations are
+never reordered or fused.
 
-Code with checks computes the same bits, so it also runs launches that need no checks, until those have taken as
-long as other code takes to compile. Most kernels of a test are never compiled without checks.
+Code with checks computes the same bits, so it also runs launches that need no checks, until these have taken as
+long as code without checks takes to compile. Most kernels of a test are never compiled without checks.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kcheck.ptx.abi import Checks, row_of
 _NO_CHECKS = Checks()
 
 _NARROWEST, _NARROWEST_CHECKED = 2, 4
-"""Vectors are at most as wide as the rows of a block, down to this many lanes, without and with checks: threads of
-one row access neighboring elements, and those of several rows do not."""
+"""Vectors are at most as wide as the rows of a block, down to this many lanes (without and with checks), because
+threads of one row access neighboring elements, and threads of several rows do not."""
 
 
 MANY = 1 << 13
-"""A launch of this many threads runs long enough to be worth some more time to compile."""
+"""A launch of this many threads runs long enough to justify a longer compile time."""
 
 
 @dataclass(slots=True)
@@ -46,10 +46,10 @@ class CachedKernel:
         job: of the last usual launch; None if there was none yet.
         shape: grid, block and dynamic shared memory of the job.
         variables: where the module's variables were, from :meth:`LoadedModule.variables`.
-        seconds: the time per thread of the last launch; infinite before the first one.
+        seconds: the time of the last launch times its OS threads; infinite before the first launch.
         spent: the total time of launches of quick code.
         lent: the total time of launches that needed none of its checks.
-        scales: whether several threads were faster than one; None if that was not tried.
+        scales: whether several OS threads were faster than one; None if this was not tried.
     """
 
     variant: Variant
@@ -79,14 +79,14 @@ class CachedKernel:
             self.spent += seconds
 
     def starts_with_all(self, is_long: bool) -> bool | None:
-        """Whether a launch starts on all threads (True), stays on one (False), or starts on one to see (None)."""
+        """Whether a launch starts on all threads (True), stays on one (False), or decides later (None)."""
         if self.scales is False:
             return False
         return True if is_long and self.scales else None
 
     @property
     def left(self) -> float:
-        """Seconds that its code may still run before better code pays off."""
+        """The seconds that the code may still run before better code pays off."""
         return self.kernel.tier_up_after - self.spent
 
 
@@ -95,8 +95,8 @@ class CodeOptions:
     """What code to compile for a kernel.
 
     Attributes:
-        width: lanes per vector; ``adapts``: use more or fewer if they suit the kernel and its blocks.
-        any_axis: vectors may lie along the axis that suits the kernel, not only along x.
+        width: lanes per vector; ``adapts``: whether to use more or fewer if they suit the kernel and its blocks.
+        any_axis: whether vectors may be along the axis that suits the kernel, not only along x.
         threads: of the launch; for MANY, quick code keeps values in registers.
     """
 
@@ -133,7 +133,7 @@ class TieredKernels:
     Attributes:
         quick: whether to start with quick code; else with better code.
         known: the kernels.
-        last: what :meth:`repeated` finds.
+        last: the launch for :meth:`repeated`.
     """
 
     cache: ObjectCache
@@ -144,11 +144,11 @@ class TieredKernels:
     last: LastLaunch | None = None
 
     def repeated(self, module: LoadedModule, entry: str, shape: LaunchShape) -> CachedKernel | None:
-        """The code of the last launch, for one that differs in its parameters only; None if better code is due."""
+        """The code of the last launch, for one that differs only in its parameters; None if better code is due."""
         last = self.last
         if last is None or last.module() is not module or (last.entry, last.shape) != (entry, shape):
             return None
-        if not self.known.get(module):  # forgotten meanwhile
+        if not self.known.get(module):  # its code was discarded meanwhile
             return None
         return last.known if last.known.left >= 0 else None
 
@@ -158,7 +158,7 @@ class TieredKernels:
         """The compiled kernel, for blocks as long as this one along the axis of its vectors.
 
         Args:
-            shape: of the launch, for :meth:`repeated`; None: a launch that is not plain, or none.
+            shape: of the launch, for :meth:`repeated`; None for no launch, or one with checks or a schedule.
 
         Raises:
             PtxError: an unsupported instruction, or invalid PTX.
@@ -183,7 +183,7 @@ class TieredKernels:
         return known
 
     def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
-        """Which code :meth:`find` looks for."""
+        """The variant that :meth:`find` looks for."""
         preferred = module.entries[entry].axis
         narrowest = _NARROWEST if code.checks == _NO_CHECKS else _NARROWEST_CHECKED
         fits = min(code.width, narrowest) if code.adapts else code.width

@@ -1,4 +1,4 @@
-"""Findings in Triton's words: programs instead of blocks and threads, masks instead of guards."""
+"""Findings in Triton's terms: programs instead of blocks and threads, masks instead of guards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.model import Finding, Span
 
 _AXIS = re.compile(r"axis (\d+) has size ([\d,]+)")
 _ROWS = re.compile(r"\[[\d,]+, .*\], but axis 0 has size")
-"""Past the last row of an array with several axes: pointers are flat, so that any index may be too large."""
+"""Past the last row of an array with several axes: pointers are flat, so any index may be too large."""
 _DESCRIPTOR = re.compile(r"\.(?:load|store|gather|scatter|atomic_\w+)\(\s*\[")
 """An access through a tensor descriptor, ``x.load([i, j])``."""
 _STATEMENT_LINES = 16
@@ -38,7 +38,7 @@ def in_words_of_triton(finding: Finding) -> Finding:
 
 
 def _access(finding: Finding) -> str:
-    """The fix of an access out of bounds, or one that is not aligned."""
+    """The fix for an access that is out of bounds or not aligned."""
     if "not aligned" in finding.message:
         return (
             "check tl.multiple_of and tl.max_contiguous: they promise an alignment that the address does not have"
@@ -70,7 +70,7 @@ def _access(finding: Finding) -> str:
 
 
 def _race(finding: Finding) -> str:
-    """The fix of a race, which is between programs, or between warps of one program."""
+    """The fix for a race, which is between programs, or between warps of one program."""
     if finding.message.endswith("the same value"):
         return "let one program write it"
     if "does not change the value" in finding.message:

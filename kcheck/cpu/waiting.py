@@ -27,7 +27,7 @@ class GridWait:
         return min(self.places, key=lambda site: len(self.places[site]))
 
     def text(self, sites: Sequence[Site], blocks: int) -> str:
-        """One sentence. ``blocks``: the number of blocks of the launch."""
+        """The message. ``blocks``: the number of blocks of the launch."""
         here = len(self.places[self.site])
         text = f"{here} of {_count(blocks, 'block')} {_wait(here)} at this grid barrier"
         for site, there in self.places.items():
@@ -45,11 +45,11 @@ MASKS = frozenset(
         FaultKind.SHUFFLE_GONE,
     }
 )
-_RANGES = 4  # ranges of lanes that are listed
+_RANGES = 4  # the most ranges of lanes that are listed
 
 
 def barrier_text(kind: FaultKind, fault: FaultRecord, sites: Sequence[Site], threads: int) -> str:
-    """One sentence.
+    """The message for a fault of a barrier.
 
     Args:
         sites: of the program.
@@ -82,7 +82,7 @@ def barrier_text(kind: FaultKind, fault: FaultRecord, sites: Sequence[Site], thr
 
 
 def barrier_fix(fault: FaultRecord) -> str:
-    """The fix where threads wait at a barrier that has a number and counts its threads; empty for others."""
+    """The fix for a barrier that has a number and counts its threads; empty for other barriers."""
     told = waiting(fault.address)
     if not told["asked"]:
         return ""
@@ -91,7 +91,7 @@ def barrier_fix(fault: FaultRecord) -> str:
 
 
 def mask_text(kind: FaultKind, fault: FaultRecord) -> str:
-    """One sentence on the lanes that break a rule and those that execute the instruction."""
+    """The message for lanes that break a rule of a warp-level operation."""
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
     if kind is FaultKind.WARP_MASK_SELF:
         return f"{lanes_text(lanes)} {_takes(lanes)} part, but the mask does not name {_them(lanes)}"

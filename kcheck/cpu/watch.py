@@ -1,7 +1,7 @@
-"""A thread that stops a launch which runs on the launching thread, where nothing else can stop it.
+"""A thread that stops a launch that runs on the launching thread, where nothing else can stop it.
 
 While machine code runs, Python runs no signal handler: handlers wait until it returns. The watch stops the launch
-at its deadline, and when a signal has waited for GRACE seconds. It sleeps unless there is a deadline to keep.
+at its deadline, and when a signal has waited for GRACE seconds. It sleeps unless there is a deadline.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable
 
 from kcheck.ptx.abi import STOP_REQUESTED, Launch
 
-GRACE = 0.05  # seconds that a launch may run on after Ctrl-C; handlers run once it returns
+GRACE = 0.05  # seconds that a launch may continue after Ctrl-C; handlers run when it returns
 GRACE_OTHERS = 0.5
-"""Seconds that a launch may run on after any other signal, whose handler may well not raise. A watched launch was
-expected to take a thousandth of that."""
-_POLL = 0.05  # seconds between looks at a deadline
+"""Seconds that a launch may continue after any other signal, whose handler may not raise. A watched launch is
+expected to take a thousandth of this."""
+_POLL = 0.05  # seconds between checks of a deadline
 _WAKE = b"\0"  # no signal has this number
 
 
@@ -35,12 +35,12 @@ class Watch:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._process = 0  # in which the thread runs: a forked child does not have its parent's threads
+        self._process = 0  # the process of the thread: a forked child does not have its parent's threads
         self._pipe = (-1, -1)
         self._is_awake = False
         self._launch: Launch | None = None
         self._deadline: float | None = None
-        self._begun = 0  # launches that have a deadline
+        self._begun = 0  # launches that had a deadline
         self._stop_at: float | None = None  # when the launch is stopped for a signal
         self._takes_signals = False
         self._others = -1  # the program's own signal.set_wakeup_fd
@@ -50,7 +50,7 @@ class Watch:
         """Watch a launch until :meth:`end`.
 
         Args:
-            deadline: a time of the clock; None: stop for signals only, which only the main thread gets.
+            deadline: a time of the clock; None: stop only for signals, which only the main thread handles.
 
         Returns:
             Whether the launch is watched; if not, it must not run on this thread.
@@ -98,7 +98,7 @@ class Watch:
             os.set_blocking(end, False)
         self._is_awake = False
         try:
-            # Not a threading.Thread: where a signal handler raises in start(), that ends with a KeyError.
+            # Not a threading.Thread: if a signal handler raises in its start(), the thread ends with a KeyError.
             _thread.start_new_thread(self._serve, (self._pipe[0],))
         except RuntimeError:
             for end in self._pipe:
@@ -138,7 +138,7 @@ class Watch:
         return max(0.001, min(_POLL, *times)) if times else _POLL
 
     def _look(self, signals: bytes) -> None:
-        """Stop the launch if its time is up. ``signals``: the numbers of those that have come."""
+        """Stop the launch if its time is up. ``signals``: the numbers of the signals that arrived."""
         launch, now = self._launch, self._clock()
         if launch is None:
             self._stop_at = None

@@ -1,5 +1,5 @@
-"""OS threads that run blocks, each with a large stack and memory that it keeps between launches. The launching
-thread only waits, so that it can handle a signal, and stop a kernel that takes too long.
+"""OS threads that run blocks, each with a large stack and memory that it keeps between launches. Meanwhile the
+launching thread only waits, so that it can handle signals and stop a kernel that takes too long.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Buffer:
         self.size = 0
 
     def reserve(self, size: int) -> int:
-        """The address of at least ``size`` bytes, aligned to a page."""
+        """The address of at least ``size`` bytes, page-aligned."""
         if size > self.size or not self.address:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             self._pages = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
@@ -53,8 +53,7 @@ class Workspace:
         self.address = ctypes.addressof(self.context)
 
     def prepare(self, shared: int, state: int, sites: int) -> None:
-        """Make room for bytes of shared memory and of state, and for a number of sites, whose caches are
-        cleared."""
+        """Reserve bytes of shared memory and of state, and caches for a number of sites, which are cleared."""
         self.context.shared = self._shared.reserve(shared)
         self.context.state = self._state.reserve(state)
         size = sites * ctypes.sizeof(SiteCache)
@@ -62,7 +61,7 @@ class Workspace:
         ctypes.memset(self.context.sites, 0, size)
 
     def prepare_origins(self, shared: int, threads: int, sites: int) -> None:
-        """Make room for initcheck (bytes of shared memory) and origins: threads of a block, a number of sites."""
+        """Reserve init bytes for shared memory, and origins for the threads of a block and a number of sites."""
         self.context.shared_init = self._shared_init.reserve(shared + SHARED_INIT_SPARE)
         ctypes.memset(self.context.shared_init, 0, shared + SHARED_INIT_SPARE)
         records = sites * ceil_div(threads, 32) * 32
@@ -79,7 +78,7 @@ class WorkerThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Run a task after those submitted earlier. It must not raise."""
+        """Run a task after those that were submitted earlier. It must not raise."""
         if (
             self._thread is None or not self._thread.is_alive()
         ):  # a forked child does not have its parent's threads
@@ -101,7 +100,7 @@ class HandOver:
     """A task that is submitted once, and either runs or is called off, even if a signal handler raises in between.
 
     Attributes:
-        is_off: it was called off before it began, so it will not run.
+        is_off: whether it was called off before it began, and will not run.
     """
 
     def __init__(self, worker: WorkerThread, task: Callable[[], None]) -> None:
@@ -132,7 +131,7 @@ class HandOver:
 
 @contextlib.contextmanager
 def _stack_size(size: int) -> Iterator[None]:
-    """Threads started within have a stack of ``size`` bytes."""
+    """Threads that are started inside this context have a stack of ``size`` bytes."""
     with _STACK_LOCK:
         before = threading.stack_size(size)
         try:

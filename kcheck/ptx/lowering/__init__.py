@@ -1,1 +1,1 @@
-"""A function of PTX to LLVM IR: registers, masks, control flow, calls and loops."""
+"""Lowers PTX functions to LLVM IR: registers, masks, control flow, calls and loops."""

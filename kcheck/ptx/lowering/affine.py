@@ -1,4 +1,4 @@
-"""Values that grow by one step from lane to lane, and loops that have such values."""
+"""Values that grow by a fixed step from lane to lane, and loops that have such values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kcheck.ptx.ir.builder import Value
 
 @dataclass(frozen=True, slots=True)
 class AffineValue:
-    """``first`` in the first lane and ``step`` more in each lane after it; both scalars of one integer type."""
+    """The value ``first + n * step`` in lane n; both are scalars of the same integer type, i1 for a predicate."""
 
     first: Value
     step: Value
 
     @property
     def uniform(self) -> bool:
-        """Whether the text alone says that the step is 0."""
+        """Whether the step is the constant 0. A step that is 0 only at run time does not count."""
         return self.step.text in ("0", "false")
 
 
@@ -28,14 +28,14 @@ def uniform(first: Value) -> AffineValue:
 
 @dataclass(frozen=True, slots=True)
 class AffineLoop:
-    """A loop of one block.
+    """A loop of one block that can run with affine values.
 
     Attributes:
-        carried: the registers that must be lines when an iteration begins, with their types.
-        steps: the steps that those must have for elements to lie side by side; 0 if only comparisons and similar
-            instructions read them. None: any.
-        evaluated: instructions (by ``id``) that compute lines, or uniform values on the way.
-        accesses: loads and stores (by ``id``) of elements that must lie side by side, with the bytes of one.
+        carried: the registers that must be affine when an iteration begins, with their types.
+        steps: the steps that these registers must have so that accessed elements are contiguous; 0 if only
+            comparisons and similar instructions read them. None: any step.
+        evaluated: instructions (by ``id``) that compute these registers, addresses and the loop's condition.
+        accesses: loads and stores (by ``id``) of elements that must be contiguous, with the bytes of an element.
     """
 
     carried: Mapping[str, str]

@@ -1,10 +1,10 @@
-"""Loops in which registers may turn out to be affine when the code runs, though the code does not show it.
+"""Finds loops whose registers may be affine at run time, although the analysis cannot prove it.
 
 Indices often are: Numba's ``range`` counts in 64 bits, from a quotient that may differ between threads
 as far as the compiler knows, and an index that may be negative is tested in every lane. If the lanes agree on the
-signs, all of that is the same arithmetic on one scalar, the first lane's, and on the step to the next lane. This
-module finds out what must be affine for a loop of one block to run that way;
-:mod:`kcheck.ptx.lowering.loop_versioning` generates the code, which checks at run time whether it is.
+signs, all of this can be computed with two scalars: the value of the first lane, and the step to the next lane.
+This module finds which registers must be affine for a loop of one block to run this way;
+:mod:`kcheck.ptx.lowering.loop_versioning` generates the code, which checks at run time whether they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST = 200
 """Loops with more instructions than this get no second version: it would take too long to compile."""
 
 SHARE = 1 / 3
-"""The share of a loop's instructions that must be arithmetic on lines to make a second version worthwhile."""
+"""The share of a loop's instructions that must compute affine values to make a second version worthwhile."""
 
 
 def find(
@@ -36,7 +36,7 @@ def find(
     waits: Callable[[Operation], bool],
     spinning: Set[int],
 ) -> Mapping[int, AffineLoop]:
-    """The loops that are worth a second version, by header: not the remainders of unrolled loops.
+    """The loops that are worth a second version, by header. The remainders of unrolled loops are not.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
@@ -75,7 +75,7 @@ class _Iteration:
         self.accesses: dict[int, tuple[Register, int]] = {}
 
     def judge(self, live: Liveness, header: int) -> AffineLoop | None:
-        """What must be a line; None if nothing would be gained."""
+        """What must be affine; None if a second version would not be faster."""
         while not self._settle():
             pass
         end = self.block.terminator
@@ -103,7 +103,7 @@ class _Iteration:
         return self.fn.is_scalar(name)
 
     def _settle(self) -> bool:
-        """Assume that all registers are lines except known others; return whether this added none."""
+        """Assume that all registers are affine except those in ``bad``; return whether ``bad`` did not grow."""
         before = len(self.bad)
         here: dict[str, bool] = {}
         settled = set()
@@ -141,13 +141,13 @@ class _Iteration:
         return base if isinstance(base, Register) and is_of_elements(form(self.fn, i)) else None
 
     def _may_decide(self, guard: Register) -> bool:
-        """Whether the branch at the end is the same for all lanes if they are in a line."""
+        """Whether all lanes branch the same way at the end if the registers are affine."""
         if self._is_static(guard.name):
             return True
         return guard.name not in self.bad and self.here.get(guard.name, False)
 
     def _needed(self, names: set[str]) -> set[str]:
-        """The registers from which those are computed, in this iteration and earlier ones."""
+        """These registers, and those that they are computed from, in this iteration or earlier ones."""
         again = True
         while again:
             again = False
@@ -159,7 +159,7 @@ class _Iteration:
         return names
 
     def _wanted(self) -> Mapping[str, int | None]:
-        """The steps that registers need, going back from the accesses; None if they cannot be determined."""
+        """The steps that the accesses require of registers, directly or not; None if no single step is known."""
         wanted: dict[str, int | None] = {}
         pending: list[str] = []
 
@@ -182,7 +182,7 @@ class _Iteration:
         return wanted
 
     def _pass_on(self, i: Instruction, step: int | None, want: Callable[[Operand, int | None], None]) -> None:
-        """The steps that a step of the result requires of the sources."""
+        """Compute which steps of the sources give the result this step, and pass them to ``want``."""
         sources = i.operands[1:]
         if i.opcode in COPIES:
             want(sources[0], step)

@@ -1,12 +1,12 @@
-"""Instructions on affine values: they grow by one step from lane to lane, which is known only when the code runs.
+"""Instructions on affine values, which grow from lane to lane by a step that is known only at run time.
 
 An :class:`.affine.AffineValue` is two scalars, for any number of lanes. Sums and multiples of affine values are
-affine. What is not linear (a comparison, the sign of an index) is the same for all lanes as long as something
-holds that two scalars show, such as that the first lane and the last agree: an :class:`Evaluator` collects these
+affine. The result of a nonlinear instruction (a comparison, the sign of an index) is the same in all lanes under a
+condition on scalars, such as that the first lane and the last agree: an :class:`Evaluator` collects these
 conditions.
 
-Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, lanes between the first and the last lie
-between them only if no lane wraps around: that has to hold as well (:meth:`Evaluator.bounded`).
+Arithmetic is modulo 2^32 or 2^64. Where the order of values matters, the values of the other lanes are between
+those of the first and the last only if no lane wraps around, which is a condition too (:meth:`Evaluator.bounded`).
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _SAME_FOR_ALL = ("ntid", "ctaid", "nctaid")
 
 
 def is_whole(kind: PtxType) -> bool:
-    """Whether a register of a type may hold a line: an integer of 32 or 64 bits, or a predicate."""
+    """Whether a register of this type can be affine: an integer of 32 or 64 bits, or a predicate."""
     return kind.kind == "pred" or (kind.kind in ("signed", "unsigned", "bits") and kind.bits in (32, 64))
 
 
 def evaluates(i: Instruction, divergent: Callable[[str], bool], specials: tuple[str, ...] = _SAME_FOR_ALL) -> bool:
-    """Whether an instruction makes lines of lines.
+    """Whether the result of an instruction is affine if its sources are.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
-        specials: how the names of special registers begin that may be sources.
+        specials: prefixes of the special registers that may be sources.
     """
     if i.opcode not in _EVALUATED or i.guard is not None or _REFUSED & set(i.modifiers):
         return False
-    if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # may restore the upper half of an address
+    if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # it may add the upper half of an address
         return False
     target, *sources = i.operands
     if not isinstance(target, Register) or not is_whole(TYPES[target.type]):
@@ -61,7 +61,7 @@ def row_of(i: Instruction) -> tuple[Row, Mods] | None:
 
 
 def operand_types(i: Instruction) -> list[PtxType] | None:
-    """The types of the operands; None where one is not an integer of whole registers."""
+    """The types of the operands; None if one of them is not :func:`whole <is_whole>`."""
     if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # it may add the upper half of an address
         return None
     if i.opcode in MOVES:
@@ -87,7 +87,7 @@ def _source(operand: Operand, kind: PtxType, divergent: Callable[[str], bool], s
 
 
 class Evaluator:
-    """Lines of one round of a loop; ``holds``: what has to be true (i1 scalars) for the results to be right."""
+    """Computes the affine values of one iteration. ``holds``: the conditions (i1 scalars) for correct results."""
 
     def __init__(self, fn: FunctionLowering) -> None:
         self.fn = fn
@@ -97,7 +97,7 @@ class Evaluator:
         self._last: dict[tuple[str, str], Value] = {}
 
     def evaluate(self, i: Instruction) -> AffineValue:
-        """The affine result of an instruction of which :func:`evaluates` is true."""
+        """The affine result of an instruction for which :func:`evaluates` is true."""
         kinds = operand_types(i)
         assert kinds is not None
         sources = [self._read(i, o, kind) for o, kind in zip(i.operands[1:], kinds[1:], strict=True)]
@@ -126,10 +126,10 @@ class Evaluator:
         result = found[0].emit(self.b, found[1], *values)
         return result[0] if isinstance(result, tuple) else result
 
-    # --- what has to hold
+    # --- conditions
 
     def same(self, x: AffineValue) -> Value:
-        """The value of all lanes."""
+        """The value of all lanes, on the condition that it is the same in each."""
         if not x.uniform:
             self.holds.append(self.b.compare("eq", x.step, 0))
         return x.first
@@ -144,12 +144,12 @@ class Evaluator:
         return self._last[key]
 
     def bounded(self, x: AffineValue) -> None:
-        """No lane wraps around, as signed numbers: lanes lie in order."""
+        """Require that no lane wraps around as a signed number, so that the values are in order."""
         b, key = self.b, (x.first.text, x.step.text)
         if x.uniform or key in self._bounded:
             return
         self._bounded.add(key)
-        if x.first.type == "i64":  # less than 2^62, and 31 steps of less than 2^33
+        if x.first.type == "i64":  # at most 2^62, and 31 steps of at most 2^32
             self.holds.append(b.compare("sge", b.add(x.first, 1 << 62), 0))
             self.holds.append(b.compare("ult", b.add(x.step, 1 << 32), 1 << 33))
         else:
@@ -157,11 +157,11 @@ class Evaluator:
             self.holds.append(b.compare("eq", b.resize(b.resize(end, "i32"), "i64", signed=True), end))
 
     def _end(self, first: Value, x: AffineValue) -> Value:
-        """The last lane's value, in 64 bits, of a line of 32."""
+        """The last lane's value of a 32-bit affine value, in 64 bits. ``first``: the first lane's, in 64 bits."""
         return self.b.add(first, self.b.mul(self.b.resize(x.step, "i64", signed=True), self.fn.width - 1))
 
     def widened(self, x: AffineValue, signed: bool) -> AffineValue:
-        """A line of 32 bits as one of 64."""
+        """An affine value of 32 bits as one of 64."""
         b = self.b
         first = b.resize(x.first, "i64", signed)
         if x.uniform:
@@ -178,7 +178,7 @@ class Evaluator:
         return uniform(self._emit(i, *(self.same(x) for x in sources)))
 
     def _ends_agree(self, i: Instruction, x: AffineValue, others: list[Value]) -> AffineValue:
-        """Of what never falls, or never rises, from lane to lane: the same, if the first and the last agree."""
+        """A monotonic instruction: its result is the same in all lanes if the first and the last agree."""
         self.bounded(x)
         first = self._emit(i, x.first, *others)
         self.holds.append(self.b.compare("eq", first, self._emit(i, self.last(x), *others)))
@@ -197,12 +197,12 @@ class Evaluator:
         return AffineValue(self._emit(i, *(x.first for x in sources)), self._emit(i, *(x.step for x in sources)))
 
     def plus(self, x: AffineValue, y: AffineValue) -> AffineValue:
-        """The sum of two lines."""
+        """The sum of two affine values."""
         step = x.step if y.uniform else y.step if x.uniform else self.b.add(x.step, y.step)
         return AffineValue(self.b.add(x.first, y.first), step)
 
     def multiplied(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
-        """``mul`` and ``mad``: one factor is the same for all lanes."""
+        """``mul`` and ``mad``, on the condition that one factor is the same in all lanes."""
         part, kind = i.modifiers[0], TYPES[i.modifiers[-1]]
         if part not in ("lo", "wide"):
             return self._unless_divergent(i, sources)
@@ -219,7 +219,7 @@ class Evaluator:
         return AffineValue(self._emit(i, sources[0].first, count), self._emit(i, sources[0].step, count))
 
     def shifted_right(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
-        """``shr``: of lanes that agree in their highest bit or more, in order whether signed or not."""
+        """``shr``: if the ends agree, so do their sign bits, and signed and unsigned order are the same."""
         count = self.same(sources[1])
         known = self.fn.constant(i.operands[2])
         if known is None or not 0 <= known < sources[0].first.bits:
@@ -227,7 +227,7 @@ class Evaluator:
         return self._ends_agree(i, sources[0], [count])
 
     def masked(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
-        """``and`` with ones above zeros is a shift to the right and back."""
+        """``and`` with a mask of ones above zeros is a shift to the right and back."""
         bits = sources[0].first.bits
         mask = self.fn.constant(i.operands[2])
         low = None if mask is None else -mask & ((1 << bits) - 1)
@@ -245,14 +245,14 @@ class Evaluator:
         )
 
     def selected(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
-        """``selp``: a predicate is the same for all lanes."""
+        """``selp``: affine predicates are the same in all lanes."""
         x, y, condition = sources
         first = self.b.select(condition.first, x.first, y.first)
         step = x.step if x.step == y.step else self.b.select(condition.first, x.step, y.step)
         return AffineValue(first, step)
 
     def compared(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
-        """``setp``: the difference of two lines is one, so that its sign is the same if both ends agree on it."""
+        """``setp``: the difference is affine, so its sign is the same in all lanes if the ends agree."""
         b, (x, y, *rest) = self.b, sources
         others = [c.first for c in rest]
         first = self._emit(i, x.first, y.first, *others)

@@ -1,4 +1,4 @@
-"""One instruction lowered: by its row or by its handler."""
+"""Lowers one instruction, by its row or by its handler."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
 
 
 def _up_to_lane(fn: FunctionLowering, mods: Mods, limit: LaneLimit, sources: list[Value]) -> tuple[Value, Value]:
-    """A comparison and its opposite, each with a third source if there is one."""
+    """The results of a ``setp`` of an index and a number that is the same in all lanes."""
     holds = lane_limits.compare(fn.b, limit, *sources[:2])
     return joined(fn.b, mods, holds, *sources[2:])
 
@@ -88,7 +88,7 @@ def _up_to_lane(fn: FunctionLowering, mods: Mods, limit: LaneLimit, sources: lis
 def _announce(
     fn: FunctionLowering, i: Instruction, row: Row, mods: Mods, sources: list[Value], targets: list[Operand]
 ) -> None:
-    """Announce a row before its result is written, which may overwrite a source."""
+    """Announce an instruction before its result is written, because the result may overwrite a source."""
     carry = Register(CARRY, "pred")
     operands = [operand for slot, operand in zip(row.slots, i.operands, strict=True) if not slot.result]
     if i.opcode in CARRY_READERS:

@@ -16,10 +16,10 @@ ALONG = "xyzb"
 
 @dataclass(frozen=True, slots=True)
 class BlockValue:
-    """``first`` in the first thread of the first block, and ``steps`` more for each next thread along x, y and z,
-    and for each next block of the strip.
+    """A linear function of the position: ``first`` in the first thread of the first block, plus one of ``steps``
+    for each thread along x, y and z, and for each block of the strip.
 
-    All are scalars of one integer type; None stands for a step of 0.
+    All are scalars of the same integer type; None stands for a step of 0.
     """
 
     first: Value
@@ -31,31 +31,31 @@ class BlockValue:
         return self.steps == _LEVEL
 
     def mapped(self, change: Callable[[Value], Value]) -> BlockValue:
-        """The result of something linear."""
+        """The result of a linear function, which is applied to each scalar."""
         x, y, z, b = (None if step is None else change(step) for step in self.steps)
         return BlockValue(change(self.first), (x, y, z, b))
 
 
 def is_constant(value: Value) -> bool:
-    """Whether the text of an integer is its value."""
+    """Whether an integer is a literal and not computed at run time."""
     return not value.text.startswith("%")
 
 
 class Scalars:
-    """Arithmetic of which each result is computed once, and that of constants not at all."""
+    """Arithmetic on scalars that folds constants and computes each result once."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
         self._known: dict[tuple[str, ...], Value] = {}
 
     def is_new(self, what: str, value: Value) -> bool:
-        """Whether something is asked of a value for the first time."""
+        """Whether ``what`` is required of a value for the first time."""
         before = len(self._known)
         self._known.setdefault((what, value.text), value)
         return len(self._known) > before
 
     def once(self, key: str, make: Callable[[], Value], *operands: Value) -> Value:
-        """A value that is computed once from its operands."""
+        """What ``make`` emits, which is emitted once for each key and operands."""
         where = (key, *(operand.text for operand in operands), *(operand.type for operand in operands))
         if where not in self._known:
             self._known[where] = make()
@@ -86,7 +86,7 @@ class Scalars:
         return self.once("mul", lambda: self.b.mul(x, y), x, y)
 
     def resized(self, x: Value, kind: str, signed: bool = False) -> Value:
-        """An integer of another size."""
+        """The integer as type ``kind``, truncated or extended."""
         if x.type == kind:
             return x
         if is_constant(x):
@@ -131,7 +131,7 @@ class Scalars:
         return x.mapped(lambda part: self.mul(part, by))
 
     def choice(self, condition: Value, x: BlockValue, y: BlockValue) -> BlockValue:
-        """One of two values, in all threads the same."""
+        """``x`` or ``y``, by a condition that is the same in all threads."""
         b = self.b
 
         def pick(s: Value | None, t: Value | None) -> Value | None:

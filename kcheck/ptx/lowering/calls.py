@@ -1,4 +1,4 @@
-"""Calls: of functions in the module, through registers, and of the few that the CUDA runtime provides.
+"""Calls: of functions in the module, through registers, and of the few functions that the CUDA runtime provides.
 
 Source: PTX ISA, "Control Flow Instructions: call"; CUDA C++ Programming Guide, "Formatted Output", "Dynamic
 Global Memory Allocation".
@@ -37,7 +37,7 @@ def call(fn: FunctionLowering, operation: Call) -> None:
 
 
 def _call(fn: FunctionLowering, operation: Call) -> Value | None:
-    """The call, and the lanes that left the kernel in it (None: none can)."""
+    """Lower the call; returns the lanes that exited in it, or None if no lane can exit."""
     if isinstance(operation.target, Register):
         return _indirect(fn, operation, operation.target)
     name = operation.target.name
@@ -52,7 +52,7 @@ def _call(fn: FunctionLowering, operation: Call) -> Value | None:
 
 
 def _where(fn: FunctionLowering, condition: Value, body: Callable[[], Value | None]) -> Value:
-    """Do something if a scalar condition holds; the lanes that left the kernel in it, none otherwise."""
+    """Emit ``body`` under a scalar condition; returns the lanes that exited in it, 0 if it did not run."""
     b = fn.b
     bits = f"i{fn.width}"
     keep = f"%{b.fresh('left')}"
@@ -69,7 +69,7 @@ def _names(fn: FunctionLowering, operation: Call) -> list[str]:
     found = []
     for operand in (*operation.arguments, *operation.returns):
         if not isinstance(operand, Symbol) or operand.offset:
-            raise fn.fail(operation, "arguments and results are .param variables here")
+            raise fn.fail(operation, "arguments and results must be .param variables")
         variable = fn.function.variables.get(operand.name)
         if variable is None or variable.space != "param":
             raise fn.fail(operation, f"{operand.name} is not a .param variable of this function")
@@ -116,7 +116,7 @@ def symbol(fn: FunctionLowering, function: Function) -> str:
 
 
 def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
-    """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
+    """Call each possible target for the lanes that have its address; report any other address."""
     b, unit = fn.b, fn.unit
     for observer in fn.observers:
         observer.branches(operation, target)
@@ -144,7 +144,7 @@ def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
     return b.op("or", exits, _where(fn, b.compare("ne", left, 0), stray))
 
 
-# What the runtime provides.
+# Functions of the CUDA runtime.
 
 
 def _argument(fn: FunctionLowering, operation: Call, index: int, element: str) -> Value:
@@ -189,7 +189,7 @@ def _each_lane(fn: FunctionLowering, body: Callable[[Value], None]) -> None:
 
 
 def _vprintf(fn: FunctionLowering, operation: Call) -> Value | None:
-    """Keep format and arguments in the print buffer; the host formats them when the kernel has ended."""
+    """Store format and arguments in the print buffer; the host formats them after the launch."""
     b, unit = fn.b, fn.unit
     unit.prints = True
     formats = _argument(fn, operation, 0, "i64")
@@ -207,7 +207,7 @@ def _vprintf(fn: FunctionLowering, operation: Call) -> Value | None:
 
 
 def _malloc(fn: FunctionLowering, operation: Call) -> Value | None:
-    """A block of the device heap, 16-byte aligned; null when it is used up. Nothing is ever given back."""
+    """Allocate from the device heap: 16-byte aligned, null if the heap is full. Memory is not reused."""
     b = fn.b
     sizes = _argument(fn, operation, 0, "i64")
     name = _names(fn, operation)[len(operation.arguments)]
@@ -228,12 +228,12 @@ def _malloc(fn: FunctionLowering, operation: Call) -> Value | None:
 
 
 def _free(fn: FunctionLowering, operation: Call) -> Value | None:
-    """Nothing: the heap is given back when the launch ends."""
+    """No code: the whole heap is freed when the launch ends."""
     return None
 
 
 def _assert_fail(fn: FunctionLowering, operation: Call) -> Value | None:
-    """``__assertfail(message, file, line, function, size)``: a trap, told at the call."""
+    """``__assertfail(message, file, line, function, size)``: a trap, reported at the call."""
     b = fn.b
     site = fn.unit.site(operation, "")
     message = _argument(fn, operation, 0, "i64")
@@ -244,7 +244,7 @@ def _assert_fail(fn: FunctionLowering, operation: Call) -> Value | None:
 
 
 def _raise(fn: FunctionLowering, operation: Call) -> Value | None:
-    """A mark that each active thread is about to raise an exception: it returns from the kernel by itself."""
+    """Record that each active thread is about to raise an exception. The kernel's own code then returns."""
     b = fn.b
     site = fn.unit.site(operation, "")
 
@@ -256,7 +256,7 @@ def _raise(fn: FunctionLowering, operation: Call) -> Value | None:
 
 
 def _grid_handle(fn: FunctionLowering, operation: Call) -> Value | None:
-    """``cudaCGGetIntrinsicHandle``: any number but 0, which would say that the launch is not cooperative."""
+    """``cudaCGGetIntrinsicHandle``: any number but 0, which means that the launch is not cooperative."""
     _result(fn, operation, fn.b.const("i64", 1))
     return None
 

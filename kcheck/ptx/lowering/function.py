@@ -39,11 +39,11 @@ from kcheck.ptx.syntax.types import TYPES, PtxType
 
 
 def function_signature(name: str, width: int, function: Function, *, carries: bool) -> Signature:
-    """The LLVM function of a function that is not a kernel.
+    """The LLVM signature of a function that is not a kernel.
 
-    It takes the vector of its caller, the lanes that call, where its local memory begins, and for each parameter
-    and result the address of the lanes' values, with ``carries`` also that of their companions. It returns the
-    lanes that exited.
+    The arguments are the vector of the caller, the mask of the calling lanes, the offset of the function's local
+    memory, and for each parameter and result the address of the lanes' values; with ``carries`` also the address
+    of their companions. It returns the mask of the lanes that exited.
     """
     outside = range(len(function.params) + len(function.returns))
     parameters = {**VECTOR, "mask": f"i{width}", "frame": "i64"}
@@ -53,15 +53,15 @@ def function_signature(name: str, width: int, function: Function, *, carries: bo
 
 
 MOST_STRIDE = 1 << 20
-"""The most bytes from lane to lane of an access that is checked by its first and its last lane."""
+"""The largest stride, in bytes, of an access that is checked by its first and its last lane."""
 
 
 class FunctionLowering(Registers):
     """The state of lowering one function.
 
     Attributes:
-        affine_loops: loops that get a version for lanes in a line, by header.
-        limits: comparisons of an index with one number for all lanes, by ``id``.
+        affine_loops: loops that get a second version with affine values, by header.
+        limits: comparisons of an index with a number that is the same in all lanes, by ``id``.
         covered: accesses (by ``id``) that were checked for the whole block.
         skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
         all_on: whether it is known that all lanes execute the current instruction.
@@ -69,17 +69,18 @@ class FunctionLowering(Registers):
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
         exits: the lanes that exited the kernel in the call just lowered.
-        left: writes instructions for the exited lanes; None where they are unknown: in a function, and where a
-            vector is less than the warp, so that lanes run one after another.
+        left: emits code that computes the exited lanes; None where they are unknown: in a function that is not a
+            kernel, and in a vector of fewer lanes than a warp.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
-        observers: what watches the function: sanitizers. ``carrier``: the one with companions in memory.
+        observers: those of the sanitizers. ``carrier``: the one that keeps companions in memory.
         symbols: registers that only one instruction writes, with the address of a symbol.
-        halves: registers with the address of a word around an 8- or 16-bit atomic, and with the atomic's own.
+        halves: by register with the address of a 32-bit word, of which an atomic updates 8 or 16 bits: the
+            register with the address of these bits.
         nans: where it is visible which NaN a register holds; None: nowhere.
         rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
         param_offsets: of a kernel: the offset of each parameter.
-        local_offsets: the offset of each local variable in the function's fn, of ``local_bytes`` bytes.
+        local_offsets: the offset of each local variable in the function's frame of ``local_bytes`` bytes.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class FunctionLowering(Registers):
 
     @property
     def in_affine_loop(self) -> bool:
-        """Whether this is the version of a loop in which indices are scalars."""
+        """Whether the current code is the version of a loop in which indices are scalars."""
         return bool(self.affine_values)
 
     def fail(self, operation: Instruction | Call, what: str) -> PtxError:
@@ -309,7 +310,7 @@ class FunctionLowering(Registers):
         return b.add(value, operand.offset) if operand.offset else value
 
     def within_word(self, operand: Operand) -> Value | None:
-        """The address of the 8 or 16 bits that an access of a 32-bit word is for; None for any other access."""
+        """The address of the 8 or 16 bits that an atomic on a 32-bit word updates; None for any other access."""
         base = operand.base if isinstance(operand, Address) and not operand.offset else None
         narrow = self.halves.get(base.name) if isinstance(base, Register) else None
         return None if narrow is None else self.load(narrow.name, narrow.type)
@@ -343,7 +344,7 @@ class FunctionLowering(Registers):
                     self._sums[target.name] = (self.unit.shared[symbol.name] + symbol.offset, other)
 
     def shared_offset(self, operand: Operand) -> Value | None:
-        """The offset of a shared address from the start of the window, i64, where the code computes it.
+        """The offset of a shared address from the start of the window, i64, if the code computes it; else None.
 
         LLVM knows the range of such an offset better than that of the address.
         """
@@ -357,8 +358,8 @@ class FunctionLowering(Registers):
     def first_address(
         self, operation: Instruction, operand: Operand, space: str, size: int
     ) -> tuple[Value, int] | None:
-        """The first lane's address, and the bytes from there to the next lane's, if that is a multiple of ``size``
-        and the same for all lanes."""
+        """The first lane's address, and the stride to the next lane in bytes, if that is the same for all lanes
+        and a multiple of ``size``; else None."""
         base = operand.base if isinstance(operand, Address) else None
         if not isinstance(base, Register):
             return None
@@ -376,7 +377,7 @@ class FunctionLowering(Registers):
         return address, stride
 
     def admitted(self, operation: Instruction, operand: Operand) -> AdmittedLanes | None:
-        """The addresses of an access that needs no check; None: it needs one."""
+        """The addresses of an access that was checked for the whole block; None if it was not."""
         if id(operation) not in self.covered:
             return None
         assert isinstance(operand, Address)
@@ -400,11 +401,11 @@ class FunctionLowering(Registers):
         return self._array_of(name, "param", self.param_bytes(name), self.each)
 
     def param_companion(self, name: str) -> str:
-        """The same for companions: as many bytes, then as many for their flags."""
+        """The memory of the companions of a ``.param``: as many bytes, then as many for their flags."""
         return self._array_of(name, "pshadow", 2 * self.param_bytes(name), self.prologue)
 
     def _array_of(self, name: str, prefix: str, size: int, zeroing: Builder) -> str:
-        """An argument of the function whose name has this prefix, or room for an argument of a call."""
+        """The function's own argument with this prefix, or zeroed memory for an argument of a call."""
         key = f"{prefix} {name}"
         if key not in self._arrays:
             outside = [v.name for v in (*self.function.params, *self.function.returns)]
@@ -434,8 +435,8 @@ class FunctionLowering(Registers):
         return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(extent)}"
 
     def shared_extent(self) -> Value:
-        """How many bytes of the shared window an access may touch without a look-up: the static bytes, which are
-        known here, if the code names no others."""
+        """The bytes of the shared window that an access may touch without a lookup: a constant, if the code has no
+        dynamic shared memory."""
         static = self.unit.shared_bytes
         if not self.unit.dynamic_shared:
             return self.b.const("i64", static)

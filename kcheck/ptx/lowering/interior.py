@@ -1,15 +1,15 @@
-"""Interior blocks: those whose threads all pass the guards of a kernel, and whose accesses are all inside.
+"""Interior blocks: those whose threads all pass the guards of a kernel, and whose accesses are all in bounds.
 
 Most indices are sums of multiples of the thread's indices in its block. The least and the greatest value of such
-a sum over a block are at its corners. So a few scalars tell, once for each block, how the branches before the body
-of a kernel go for all of its threads, and whether all elements that an instruction accesses lie in one allocation.
-Blocks of which both are known run a second version of the kernel, without guards and range checks; the others, on
-the border of an array, run the kernel as it is.
+a sum in a block are at its corners. So a few scalars show, once for each block, which way all threads go at the
+branches before the body of a kernel, and whether all elements that an instruction accesses are in one allocation.
+Blocks for which both are known run a second version of the kernel, without guards and range checks; the others, at
+the border of an array, run the general version.
 
-If that version touches memory by such accesses only, neighbors along the axis of the vectors run as one block, a
-*strip*: row by row, as the array lies in memory.
+If the second version touches memory only by such accesses, neighboring blocks along the axis of the vectors run as
+one block, a *strip*: row by row, in the order of the array in memory.
 
-This module finds out what such a version rests on; :mod:`kcheck.ptx.lowering.interior_values` generates the test
+This module finds what such a version requires; :mod:`kcheck.ptx.lowering.interior_values` generates the test
 of a block, and :mod:`kcheck.ptx.lowering.interior_version` the code.
 """
 
@@ -33,8 +33,8 @@ LARGEST = 250
 """Kernels with more instructions than this get no second version: it would take too long to compile."""
 
 SHARE = 1 / 4
-"""The share of a kernel's instructions that must be done once for a block, or be accesses that are checked with
-it, to make a second version worthwhile."""
+"""The share of a kernel's instructions that must be evaluated once per block, or be accesses that are checked once
+per block, to make a second version worthwhile."""
 
 SPECIALS = ("tid.", "ntid", "ctaid", "nctaid")
 _SPACES = frozenset({"global", "const", "generic"})
@@ -49,13 +49,13 @@ class Interior:
     """The second version of a kernel.
 
     Attributes:
-        cfg: with the guards decided that are the same for all threads of an interior block.
-        decided: those guards, with what they must be.
+        cfg: without the branches whose guards are the same for all threads of an interior block.
+        decided: these guards, with the values that they must have.
         evaluated: the instructions whose results are known for a whole block, in order.
         skipped: those of them (by ``id``) that the version does not contain.
         accesses: loads and stores that are checked with the block.
         everywhere: blocks that all threads execute, once.
-        joins: whether several blocks may run as one: then nothing but these accesses touches memory.
+        joins: whether several blocks may run as one: then only these accesses touch memory.
     """
 
     cfg: Cfg
@@ -68,7 +68,7 @@ class Interior:
 
 
 def find(cfg: Cfg, fn: FunctionLowering, divergent: Callable[[str], bool]) -> Interior | None:
-    """What a second version of a kernel rests on; None if there would be too little to gain.
+    """What a second version of a kernel requires; None if it would not be worthwhile.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
@@ -87,11 +87,11 @@ def find(cfg: Cfg, fn: FunctionLowering, divergent: Callable[[str], bool]) -> In
 
 
 class _Search:
-    """Follows a kernel from its begin along the guards that may be decided.
+    """Follows a kernel from its entry through the guards that can be decided.
 
     Attributes:
         shapes: the axes of the block along which a register may vary.
-        chosen: by block, the position of the successor for which all threads must be.
+        chosen: by block, the index of the successor that all threads must take.
     """
 
     def __init__(self, cfg: Cfg, fn: FunctionLowering, divergent: Callable[[str], bool], joins: bool) -> None:
@@ -113,7 +113,7 @@ class _Search:
         self.once = {name for name, count in counts.items() if count == 1}
 
     def walk(self) -> None:
-        """Evaluate what can be, and decide guards, up to the first that cannot be decided."""
+        """Evaluate instructions and decide guards, up to the first guard that cannot be decided."""
         headers = {loop.header for loop in self.cfg.loops}
         n, seen = self.cfg.order[0], set[str]()
         while n not in headers and n not in self.path:
@@ -137,7 +137,7 @@ class _Search:
             n = block.successors[k]
 
     def _busier(self, block: BasicBlock) -> int:
-        """The position of the successor behind which there is more to do."""
+        """The index of the successor that leads to more instructions."""
         sizes = [_size(self.cfg, s) for s in block.successors[:2]]
         return 0 if sizes[0] > sizes[1] else 1
 
@@ -208,7 +208,7 @@ class _Search:
         return Interior(pruned, tuple(self.decided), evaluated, skipped, accesses, everywhere, self.joins)
 
     def _is_alone(self, operation: Operation) -> bool:
-        """Whether nothing that an operation does is seen from another block, or depends on which one it is in."""
+        """Whether an operation neither affects other blocks nor depends on which block runs it."""
         if isinstance(operation, Call):
             return False
         own = f"tid.{self.fn.unit.axis}", self.strip, "laneid", "lanemask", "warpid"
@@ -235,7 +235,7 @@ class _Search:
         return TYPES[base.type].bits == 64
 
     def _skipped(self, operations: Iterable[Operation], evaluated: Iterable[Instruction]) -> frozenset[int]:
-        """The evaluated instructions that vectors do without: not predicates that others read."""
+        """The evaluated instructions that vectors do not need: all except predicates that are read."""
         skipped = {id(i): writes(i)[0] for i in evaluated}
         again = True
         while again:
@@ -265,7 +265,7 @@ def _is_integer(kind: str) -> bool:
 
 
 def _size(cfg: Cfg, start: int) -> int:
-    """How many operations may follow."""
+    """The number of operations that can be reached from a block, including its own."""
     seen, left = {start}, [start]
     while left:
         for s in cfg.blocks[left.pop()].successors:
@@ -276,7 +276,7 @@ def _size(cfg: Cfg, start: int) -> int:
 
 
 def _pruned(cfg: Cfg, chosen: Mapping[int, int]) -> Cfg:
-    """The control flow with some branches decided."""
+    """The control flow graph with some branches decided, without the blocks that this makes unreachable."""
     blocks = list(cfg.blocks)
     for n, k in chosen.items():
         blocks[n] = replace(blocks[n], terminator=None, successors=(blocks[n].successors[k],))
@@ -310,7 +310,7 @@ def _shifted_left(fn: FunctionLowering, i: Instruction, sources: list[Axes]) -> 
 
 
 def _shifted_right(fn: FunctionLowering, i: Instruction, sources: list[Axes]) -> Axes | None:
-    """What is left of the highest bits may be the same for all threads."""
+    """The remaining high bits may be the same for all threads."""
     known = fn.constant(i.operands[2])
     return _NONE if known is not None and 0 <= known < TYPES[i.modifiers[-1]].bits else None
 
@@ -360,4 +360,5 @@ _RULES: Mapping[str, Callable[[FunctionLowering, Instruction, list[Axes]], Axes 
     "min": _limited,
     "max": _limited,
 }
-"""A predicate varies along no axis: it is known for a whole block, or the block is not an interior one."""
+"""Along which axes the result of an opcode varies; None: it cannot be evaluated. A predicate varies along no axis:
+it is known for a whole block, or the block is not an interior one."""

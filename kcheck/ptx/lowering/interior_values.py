@@ -1,10 +1,11 @@
-"""Values of a whole block: so much in its first thread, and so much more for each next thread along x, y and z.
+"""Values of a whole block: a first value, and a step for each thread along x, y and z.
 
-All of that is scalars, computed once for each block. What is not linear (a comparison, the sign of an index) is
-known for all threads if it is at the least and at the greatest value: a :class:`BlockEvaluator` collects what has
-to hold for a block to be an interior one. Where it does not hold, nothing is known of the block.
+These are scalars, computed once for each block. The result of a nonlinear instruction (a comparison, the sign of
+an index) is known for all threads if it is the same for the least and the greatest value: a
+:class:`BlockEvaluator` collects the conditions for an interior block. If they do not hold, nothing is known about
+the block.
 
-Arithmetic is modulo 2^32 or 2^64, as that of the instructions. Where the order of values counts, no thread's value
+Arithmetic is modulo 2^32 or 2^64, as in the instructions. Where the order of values matters, no thread's value
 may wrap around (:meth:`BlockEvaluator.bounds`).
 """
 
@@ -31,7 +32,7 @@ _MOST = 1024
 """The most threads of a block along an axis; strips have fewer blocks."""
 
 _STEP, _FIRST = 1 << 40, 1 << 61
-"""Steps and first values up to these give no value, and no difference of two, that wraps around 64 bits."""
+"""With steps and first values up to these, neither values nor their differences overflow 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class BlockEvaluator:
 
     Attributes:
         values: of registers; ``predicates``: of predicates.
-        holds: what has to be true, i1 scalars.
+        holds: the conditions for an interior block, i1 scalars.
     """
 
     def __init__(self, fn: FunctionLowering, joins: bool) -> None:
@@ -65,7 +66,7 @@ class BlockEvaluator:
     # --- instructions
 
     def evaluate(self, i: Instruction) -> None:
-        """Note the result of an instruction of :class:`.interior.Interior`."""
+        """Record the result of an instruction of :class:`.interior.Interior`."""
         target = i.operands[0]
         assert isinstance(target, Register)
         if i.opcode == "ld":
@@ -76,7 +77,7 @@ class BlockEvaluator:
             self.values[target.name] = self._value(i)
 
     def decide(self, guard: Register, wanted: bool) -> None:
-        """Let a guard be the same for all threads."""
+        """Require that a guard has this value in all threads."""
         known = self.predicates[guard.name]
         self.holds.append(known.true if wanted else known.false)
 
@@ -127,7 +128,7 @@ class BlockEvaluator:
         return self.s.sum(*sources) if i.opcode == "add" else self.s.difference(*sources)
 
     def multiplied(self, i: Instruction, sources: list[BlockValue]) -> BlockValue:
-        """``mul`` and ``mad``: one factor is the same for all threads."""
+        """``mul`` and ``mad``, one factor of which is the same in all threads."""
         part, kind = i.modifiers[0], TYPES[i.modifiers[-1]]
         if part == "hi":
             return BlockValue(self._emit(i, *(x.first for x in sources)))
@@ -136,7 +137,7 @@ class BlockEvaluator:
         return product if len(sources) == 2 else self.s.sum(product, sources[2])
 
     def shifted_left(self, i: Instruction, sources: list[BlockValue]) -> BlockValue:
-        """``shl`` by the same for all threads: a multiple, or 0."""
+        """``shl`` by a count that is the same in all threads: a multiple, or 0."""
         x, count = sources[0], sources[1].first
         known = self.fn.constant(i.operands[2])
         if known is not None and 0 <= known < x.first.bits:
@@ -144,7 +145,7 @@ class BlockEvaluator:
         return x.mapped(lambda part: self._emit(i, part, count))
 
     def cut(self, i: Instruction, sources: list[BlockValue]) -> BlockValue:
-        """``shr``, and ``and`` with ones above zeros: what never falls as the source rises."""
+        """``shr``, and ``and`` with a mask of ones above zeros: both are monotonic."""
         if all(x.is_uniform for x in sources):
             return BlockValue(self._emit(i, *(x.first for x in sources)))
         signed = i.opcode == "and" or TYPES[i.modifiers[-1]].kind == "signed"
@@ -163,7 +164,7 @@ class BlockEvaluator:
         return sources[0].mapped(lambda part: self.s.resized(part, target.llvm))
 
     def limited(self, i: Instruction, sources: list[BlockValue]) -> BlockValue:
-        """``min`` and ``max``: one of the sources, for all threads."""
+        """``min`` and ``max``, on the condition that they select the same source in all threads."""
         x, y = sources
         if x.is_uniform and y.is_uniform:
             return BlockValue(self._emit(i, x.first, y.first))
@@ -180,7 +181,7 @@ class BlockEvaluator:
         return self.s.choice(condition.true, x, y)
 
     def _widened(self, x: BlockValue, signed: bool) -> BlockValue:
-        """A value of 32 bits as one of 64."""
+        """A value of 32 bits as one of 64, on the condition that no thread's wraps around."""
         if not x.is_uniform:
             self.bounds(x, signed)
         first = self.s.resized(x.first, "i64", signed)
@@ -217,7 +218,7 @@ class BlockEvaluator:
         return self._below(x, y, signed, included=condition in ("le", "ge"))
 
     def _below(self, x: BlockValue, y: BlockValue, signed: bool, *, included: bool) -> BlockPredicate:
-        """Whether one value is below another, or equal."""
+        """Whether ``x`` is less than ``y``, or with ``included`` at most ``y``."""
         low, high = self._span(x, y, signed)
         b = self.s.b
         names = ("sle", "sgt") if included else ("slt", "sge")
@@ -247,7 +248,7 @@ class BlockEvaluator:
     # --- ranges
 
     def bounds(self, x: BlockValue, signed: bool) -> tuple[Value, Value]:
-        """The least and the greatest value, in 64 bits, with what has to hold so that no thread's wraps around."""
+        """The least and the greatest value, in 64 bits, on the condition that no thread's wraps around."""
         key = x, signed
         if key in self._bounds:
             return self._bounds[key]
@@ -268,7 +269,7 @@ class BlockEvaluator:
         return found
 
     def _limit(self, x: Value, most: int) -> None:
-        """Let a number of 64 bits be from ``-most`` up to below ``most``."""
+        """Require that a number of 64 bits is at least ``-most`` and less than ``most``."""
         if is_constant(x) and -most <= int(x.text) < most:
             return
         if self.s.is_new(f"limit {most}", x):
@@ -276,14 +277,14 @@ class BlockEvaluator:
             self.holds.append(self.s.b.compare("ult", moved, 2 * most))
 
     def _is_small(self, x: BlockValue) -> bool:
-        """Whether the code shows that a value fits 31 bits and is not negative."""
+        """Whether a value is known to fit in 31 bits and not to be negative."""
         parts = [x.first, *(step for step in x.steps if step is not None)]
         if not all(is_constant(part) and int(part.text) >= 0 for part in parts):
             return False
         return int(parts[0].text) + sum(_MOST * int(part.text) for part in parts[1:]) < 1 << 31
 
     def extent(self, steps: tuple[Value | None, ...]) -> tuple[Value, Value]:
-        """How far below and above that of the first thread the values of 64 bits lie, at most 2^52."""
+        """How far below and above the first thread's value the values are, in 64 bits: at most 2^52."""
         s, b = self.s, self.s.b
         low = high = b.const("i64", 0)
         for k, step in enumerate(steps):
@@ -300,11 +301,11 @@ class BlockEvaluator:
         return low, high
 
     def join(self, along: Value | None, between: Value | None, row: Value) -> None:
-        """Let a value go on in the next block of a strip where it ends in a row of the one before.
+        """Require that a value continues in each row of a strip from block to block, unless there is one block.
 
         Args:
             along: its step from thread to thread; ``between``: from block to block.
-            row: how many threads a row of a block has.
+            row: the number of threads in a row of a block.
         """
         b, s = self.s.b, self.s
         if along is None and between is None:
@@ -317,7 +318,7 @@ class BlockEvaluator:
     # --- accesses
 
     def admit(self, accesses: Iterable[Instruction], site_of: Callable[[Instruction], int]) -> None:
-        """Let accesses be aligned and inside the allocations that they touched before.
+        """Require that accesses are aligned and inside the allocations that they touched before.
 
         Args:
             site_of: the site of an access.
@@ -327,13 +328,13 @@ class BlockEvaluator:
             base = address_of(i).base
             assert isinstance(base, Register)
             f = form(self.fn, i)
-            own = "" if f.space != "generic" else str(site_of(i))  # it may be memory of another kind elsewhere
+            own = "" if f.space != "generic" else str(site_of(i))  # each site may access a different space
             return base.name, f.kind.bytes, own
 
         for (name, size, _), group in groupby(sorted(accesses, key=place), key=place):
             together = list(group)
             offsets = [address_of(i).offset for i in together]
-            # Those of one base and one size share the record of the first.
+            # Accesses with the same base and size use the record of the first one.
             self._inside(self.values[name], (min(offsets), max(offsets)), size, site_of(together[0]))
             for offset in sorted(set(offsets)):
                 if (offset - offsets[0]) % size:

@@ -2,13 +2,13 @@
 
 ::
 
-    kcheck.warp ──→ kcheck.interior: is this an interior block? ──no──→ its vectors, as they are
+    kcheck.warp ──→ kcheck.interior: is this an interior block? ──no──→ its vectors, general code
                         │ yes
-                    all whole vectors, without guards and range checks ──→ what is left, as it is
+                    all whole vectors, without guards and range checks ──→ the other threads, general code
 
-It is lowered as the kernel is, from a control flow without the branches that are decided. Instructions whose
-results are known for the block are not lowered: a register that others read is its value in the first thread of
-the block, and what the vector's first lane has more.
+It is lowered like the kernel, from a control flow graph without the decided branches. Instructions whose results
+are known for the block are not lowered: a register that other instructions read is computed from its value in the
+first thread of the block and from the position of the vector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kcheck.ptx.syntax.ast import Instruction
 
 
 def no_interior() -> Definition:
-    """INTERIOR for a kernel that has no such version."""
+    """INTERIOR for a kernel without such a version: it runs no threads."""
     b = FlowBuilder(1)
     b.leave(b.const("i32", 0))
     return Definition(INTERIOR, tuple(b.lines), frozenset(), exported=True)
@@ -40,7 +40,7 @@ class InteriorVersion(WarpFunction):
     """Lowers a kernel for interior blocks; its ``definition`` is that of INTERIOR.
 
     Args:
-        site_of: the site of an access in the kernel as it is, whose record has its allocation.
+        site_of: the site of an access in the general version, whose record has the allocation.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class InteriorVersion(WarpFunction):
         fn.skipped = interior.skipped
 
     def definition(self, name: str) -> Definition:
-        """The function."""
+        """The definition of INTERIOR, whatever ``name`` is."""
         b, fn, interior = self.b, self.fn, self.interior
         fn.unit.repeats = True
         evaluator = BlockEvaluator(fn, interior.joins)
@@ -86,7 +86,7 @@ class InteriorVersion(WarpFunction):
         return Definition(INTERIOR, (*head, *lines), references, attributes=ATTRIBUTES, exported=True)
 
     def _found(self, evaluator: BlockEvaluator) -> tuple[Value, Value]:
-        """Whether these are interior blocks, and how many threads a row of one has."""
+        """Whether these are interior blocks, and the number of threads in a row of a block."""
         b, fn = self.b, self.fn
         axis = AXES.index(fn.unit.axis)
         row = fn.field(Launch, Launch.block_dim, axis)

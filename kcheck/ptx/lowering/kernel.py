@@ -1,4 +1,4 @@
-"""A kernel of a PTX module to LLVM IR: calls, layout, lowering, and assembly of the module."""
+"""Lowers a kernel of a PTX module to LLVM IR: calls, layout, lowering, and assembly of the module."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ def lower(
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
-    vector, whatever the requested width; ``Program.width`` is the actual one.
+    vector, unless the requested width is 1; ``Program.width`` is the actual one.
 
     Args:
-        sanitizers: what checks the code beyond memory and barriers, in the order in which events reach them.
+        sanitizers: the checks beyond memory and barriers, in the order in which they receive events.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
             along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
-        axis: along which threads are put into vectors: ``x``, or what :func:`.preferred_axis` says.
+        axis: the axis along which threads are grouped into vectors: ``x``, or :func:`.preferred_axis`.
         interiors: whether to add a version for interior blocks (:mod:`.interior`) where that is worthwhile.
 
     Raises:
-        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
+        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not match.
         ValueError: a width that is not one of WIDTHS.
     """
     if width not in WIDTHS:
@@ -157,7 +157,7 @@ def lower(
 def _unit(
     module: Module, width: int, functions: list[Function], row: int, sanitizers: Sequence[Sanitizer]
 ) -> ModuleLowering:
-    """What is known of a kernel (the first of the functions) and what it calls before they are lowered."""
+    """The state shared by a kernel (the first of the functions) and the functions that it calls."""
     shared, shared_bytes = shared_layout(module, functions)
     unit = ModuleLowering(
         module,
@@ -182,8 +182,8 @@ def _unit(
 def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -> dict[int, SharedVariable]:
     """The accesses (by ``id``) that are checked against one shared array of fixed size, and that array.
 
-    None if there is one array, which is the whole window. Quick checks of alignment count from the start of an
-    array: that must be aligned for the access.
+    Empty if one array is the whole window. Quick checks of alignment use the offset from the start of the array,
+    so an array that is not aligned for an access is not in the result.
     """
     arrays = {v.symbol: v for v in shared_variables(module, functions, unit.shared) if v.size is not None}
     if not arrays or [v.size for v in arrays.values()] == [unit.shared_bytes]:
@@ -198,7 +198,7 @@ def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -
 def _lowered(
     context: LoweringContext, functions: Sequence[Function], kernel: WarpFunction, interiors: bool
 ) -> tuple[list[Definition], bool]:
-    """The functions, the kernel and its version for interior blocks, and whether that one joins blocks."""
+    """The functions, the kernel and INTERIOR, and whether INTERIOR joins blocks."""
     lowered = [_called(context, function) for function in functions if not function.is_entry]
     second = interior_version(context, kernel) if interiors else None
     kernel.has_interior = second is not None
@@ -208,7 +208,7 @@ def _lowered(
 
 
 def _called(context: LoweringContext, function: Function) -> Definition:
-    """A function that is called."""
+    """Lower a function that the kernel calls."""
     unit, graph = context.unit, context.graphs[function.name]
     if any(b.terminator is not None and context.waits(b.terminator) for b in graph.blocks):
         raise unit.fail(function.line, "a barrier in a function that is called is not supported")
@@ -222,7 +222,7 @@ def _module(
     sizes: tuple[int, bool],
     lowered: Sequence[Definition],
 ) -> LlvmModule:
-    """The module: what the functions call, the functions, and what the scheduler knows of the kernel."""
+    """The module: the functions, what they call, and the tables that describe the kernel to the scheduler."""
     unit, points = context.unit, kernel.points
     vector_bytes, joins = sizes
     sites = [
@@ -274,7 +274,7 @@ def _queue_copies(
 
 
 def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> dict[str, str]:
-    """What the scheduler knows of the suspension points, whose sites are given."""
+    """The tables that describe the suspension points to the scheduler. ``sites``: of the points."""
     arrivals = [point.arrival for point in points]
     tables = {
         PLAIN_TABLE: [int(a.plain) for a in arrivals],
@@ -288,10 +288,10 @@ def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> dict[str
 
 
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
-    """The lanes per vector that suit a kernel where the processor suits ``width``.
+    """The lanes per vector for a kernel on a processor with vectors of ``width`` lanes.
 
-    For a small kernel that is a whole warp, if it lies along x: the overhead of a vector, mostly at barriers, is
-    paid half as often. Large code would take too long to compile.
+    For a small kernel this is a whole warp, if its threads are neighbors along the axis (``row``): the overhead of
+    a vector, mostly at barriers, is paid half as often. Large code would take too long to compile.
     """
     kernel = module.functions.get(entry)
     if kernel is None or width != WIDENED or row < 32:
@@ -301,16 +301,17 @@ def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
 
 
 WIDENED, WIDENED_SIZE = 16, 700
-"""The width from which :func:`suitable_width` tries a whole warp, and the most instructions of such code."""
+"""The width that :func:`suitable_width` replaces by a whole warp, and the most instructions of such a kernel."""
 
 
 def _expanded(
     module: Module, functions: list[Function], width: int
 ) -> tuple[Function, list[Function], Callable[[Operation], bool]]:
-    """The kernel with functions inlined, what it may still call, and where a vector of lanes may have to wait.
+    """The kernel with functions inlined; the kernel and the functions that it still calls; and a function that
+    returns whether a vector of lanes may have to wait at an operation.
 
     Args:
-        functions: the kernel, and those that it may call.
+        functions: the kernel, and the functions that it may call.
     """
     kernel = functions[0]
 
@@ -334,7 +335,7 @@ def _expanded(
 
 
 INLINED_ACCESSES = 256
-"""With more loads and stores (unoptimized code: a thousand) they become calls, which compile 10 times faster."""
+"""More loads and stores (unoptimized code: a thousand) are lowered to calls, which compile 10 times faster."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:

@@ -7,10 +7,10 @@ from kcheck.ptx.ir.builder import Builder, Value
 
 
 def compare(b: Builder, limit: LaneLimit, x: Value, y: Value) -> Value:
-    """Where the comparison holds, in each lane.
+    """The mask of the lanes in which the comparison holds.
 
     Args:
-        x: the first source, in the first lane; ``y``: the second one.
+        x: the first source, in the first lane; ``y``: the second source, likewise.
     """
     index, number = (y, x) if limit.turned else (x, y)
     if limit.condition in ("eq", "ne"):
@@ -23,9 +23,9 @@ def compare(b: Builder, limit: LaneLimit, x: Value, y: Value) -> Value:
 
 
 def _below(b: Builder, index: Value, number: Value, signed: bool, included: bool) -> Value:
-    """The lanes whose index is below a number, or not above it."""
+    """The lanes whose index is less than a number, or with ``included`` at most that number."""
     sign = "s" if signed else "u"
-    distance = b.sub(number, index)  # right as an unsigned number wherever it counts
+    distance = b.sub(number, index)  # correct as an unsigned number wherever it is used
     some = b.compare(f"{sign}{'ge' if included else 'gt'}", number, index)
     count = b.intrinsic("umin", distance, b.const(distance.type, b.width - included))
     lanes = b.select(some, b.add(count, 1) if included else count, b.const(count.type, 0))
@@ -33,7 +33,7 @@ def _below(b: Builder, index: Value, number: Value, signed: bool, included: bool
 
 
 def _lane_of(b: Builder, index: Value, number: Value) -> Value:
-    """The one lane whose index is a number, if there is one."""
+    """The lane whose index equals a number, if there is one."""
     distance = b.sub(number, index)
     inside = b.compare("ult", distance, b.width)
     count = b.select(inside, distance, b.const(distance.type, 0))

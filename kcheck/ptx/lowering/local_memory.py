@@ -1,4 +1,4 @@
-"""Where the local variables of a kernel and its functions are in a thread's local memory."""
+"""The layout of a thread's local memory: the local variables of a kernel and its functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.ptx.syntax.ast import Call, Function, Module, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
 RECURSION_LOCAL_BYTES = 16384
-"""Local memory of one thread for the frames of recursive functions (a GPU's default is 1024)."""
+"""Bytes of local memory of one thread for the frames of recursive functions (a GPU's default is 1024)."""
 
 
 def local_align(functions: list[Function]) -> int:
@@ -38,7 +38,7 @@ def local_variables(kernel: Function, offsets: dict[str, int]) -> Iterator[Share
 
 
 def local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:
-    """Local memory of one thread: the deepest chain of frames, or room for recursion where calls have a cycle."""
+    """Bytes of local memory of one thread: the deepest chain of frames, or more if calls can be recursive."""
     callees: dict[str, set[str]] = {}
     for function in functions:
         found = callees.setdefault(function.name, set())

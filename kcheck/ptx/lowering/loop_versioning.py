@@ -1,16 +1,16 @@
 """Loops whose indices are affine in the lane: a second version of such a loop, in which indices are scalars.
 
-It is entered when all lanes are on and what has to be affine (:mod:`kcheck.ptx.lowering.affine_loops`) is. Each
-round begins with the arithmetic of its affine values, which changes nothing yet; where it turns out that lanes
-do not agree on something, they go back to the loop as it is, with what they had when the round began.
+It is entered if all lanes are active and the necessary registers (:mod:`kcheck.ptx.lowering.affine_loops`) are
+affine. Each iteration begins with the arithmetic on affine values, which has no effects; if the conditions on
+these values do not hold, the lanes continue in the general loop, with the values from the start of the iteration.
 
 ::
 
-    C: lanes wait at the loop → look: affine?  ──no──→ B: the loop as it is
+    C: lanes wait at the loop → look: affine?  ──no──→ B: the general loop
                                  │ yes
-                              round: its affine values; do lanes agree? ──no──→ back: values of lanes → B
+                              affine: compute affine values; do lanes agree? ──no──→ back: vectors again → B
                                  │ yes            ▲
-                              what else the round does, the end ──→ out: values of lanes
+                              abreast: the other instructions, the branch ──→ after the loop: vectors again
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kcheck.ptx.syntax.types import TYPES
 
 
 class LoopVersion:
-    """Writes the second version of one loop of one block.
+    """Emits the second version of a loop of one block.
 
     Args:
         header: the number of its block.
@@ -48,14 +48,14 @@ class LoopVersion:
         self.slots = {name: (f"%LF{header}.{k}", f"%LS{header}.{k}") for k, name in enumerate(loop.carried)}
 
     def write(self, waiting: Value, stop_flag: Callable[[], Value], leave: Callable[[Value], None]) -> None:
-        """Everything from the look on; what follows is behind the loop, with all lanes.
+        """Emit the version. The code emitted next runs after the loop, with all lanes.
 
-        Where lanes do not lie in a line they go to ``B{header}``, as if this were not here.
+        Lanes whose registers are not affine go to ``B{header}``, the general loop.
 
         Args:
             waiting: the lanes that wait at the loop, as bits.
-            stop_flag: writes a look at whether they are to stop.
-            leave: writes what those lanes do then, and ends its LLVM block.
+            stop_flag: emits a load of the flag that stops a launch.
+            leave: emits what these lanes do if it is set, and ends its LLVM block.
         """
         b, fn, n = self.b, self.fn, self.header
         self._look(waiting)
@@ -84,7 +84,7 @@ class LoopVersion:
         self._end(last, waiting, stop_flag, leave)
 
     def _look(self, waiting: Value) -> None:
-        """Whether all lanes are on and in line."""
+        """Branch to the affine version if all lanes are active and the carried registers are affine."""
         b, fn, n = self.b, self.fn, self.header
         b.branch(b.compare("eq", waiting, -1), f"look{n}", f"B{n}")
         b.label(f"look{n}")
@@ -113,7 +113,7 @@ class LoopVersion:
         return AffineValue(first, step if known is None else self.b.const(kind, known))
 
     def _keep_steps(self, evaluator: Evaluator) -> None:
-        """Steps that are known stay as they are for the next round, if there is one."""
+        """Require that steps known at compile time are the same in the next iteration, if there is one."""
         b = self.b
         changed: Value | None = None
         for name, step in self.loop.steps.items():
@@ -138,7 +138,7 @@ class LoopVersion:
         return condition if end.negated == (self.block.successors[0] != self.header) else self.b.invert(condition)
 
     def _side_by_side(self, evaluator: Evaluator, i: Instruction) -> None:
-        """Let elements that an instruction accesses have to follow each other."""
+        """Require that the elements that an instruction accesses are contiguous."""
         operand = i.operands[1 if i.opcode == "ld" else 0]
         assert isinstance(operand, Address)
         assert isinstance(operand.base, Register)
@@ -147,7 +147,7 @@ class LoopVersion:
             evaluator.holds.append(self.b.compare("eq", line.step, self.loop.accesses[id(i)]))
 
     def _round(self, carried: dict[str, AffineValue], made: dict[int, AffineValue]) -> dict[str, AffineValue]:
-        """What the round does besides; returns the lines at its end."""
+        """The other instructions of an iteration; returns the affine values at its end."""
         fn = self.fn
         fn.begin_block(True)
         fn.active = Value("splat (i1 true)", "i1", fn.width)
@@ -182,7 +182,7 @@ class LoopVersion:
         self._to_lanes(last, on_from)
 
     def _to_lanes(self, lines: dict[str, AffineValue], block: int) -> None:
-        """Give lines back to the registers that are live at the begin of a block and change in the loop."""
+        """Write affine values to the registers that change in the loop and are live at the start of a block."""
         fn = self.fn
         changed = {r.name: r.type for o in self.block.body for r in writes(o)}
         alive = set(self.live.names(block))

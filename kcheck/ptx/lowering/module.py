@@ -23,7 +23,7 @@ from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
 
 FUNCTION_IDS = 0x4B43_0000_0000
-"""The first of the numbers that stand for the addresses of functions; 16 apart."""
+"""The address of the first function. These are not real addresses, only numbers, 16 apart."""
 
 
 @dataclass(slots=True)
@@ -35,24 +35,25 @@ class ModuleLowering:
         shared: offset in the shared window, by symbol; ``shared_bytes`` in all.
         local: the layout of local memory in a vector's state; set once the functions are known.
         globals: index in ``Launch.globals``, by symbol.
-        functions: numbers of the functions, by name.
-        declarations, definitions: of the LLVM module, by name with @; ``tables``: its constants.
+        functions: the number of each function except the kernel, by name.
+        declarations, definitions: of the LLVM module, by name with its ``@``; ``tables``: its constants.
         dynamic_shared: whether the code names shared memory of open size.
-        axis: of a block: threads are numbered along it first, so that those of a vector can be neighbors there.
+        axis: the axis of the block along which threads are numbered first, so that the threads of a vector can be
+            neighbors there.
         in_rows: whether the threads of every vector are neighbors along the axis.
-        outlined: whether vector accesses are calls, for code with very many of them.
+        outlined: whether vector accesses are calls, because the code has too many to inline.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
         accesses: names of the functions for accesses, by (store, element, space, scalar, with its companion).
         copies: where a vector keeps its asynchronous copies; None if the code has none.
-        companion_memory: set by a sanitizer with companions in memory: where they are.
-        observer_columns: columns that observers post for a warp-level operation, with the operands.
+        companion_memory: returns where companions are in memory; set by a sanitizer that keeps them there.
+        observer_columns: columns that observers post for a warp-level operation, after the operands.
         follows_barriers: whether a sanitizer must see each barrier that a block passes.
-        tests: the loads (by ``id``) that only decide whether to try an atomic, where a sanitizer looks for them.
-        updates: the loads (by ``id``) of words that are updated with what they return, likewise.
-        pointers: the parameters that accesses go through, where a sanitizer asks.
-        array_of: the shared array that an access (by ``id``) means, where the code shows it.
+        tests: the loads (by ``id``) that only decide whether to try an atomic; set by a sanitizer that needs them.
+        updates: the loads (by ``id``) of words that are updated with what they return; likewise.
+        pointers: the parameters that accesses go through; likewise.
+        array_of: the shared array that an access (by ``id``) uses, if that is known at compile time.
         bounds: offset and bytes of that array in the shared window, by site.
-        repeats: whether a kernel is lowered again, in another version: then sites keep their numbers.
+        repeats: whether a second version of the kernel is being lowered, in which sites keep their numbers.
         numbers: the first site of each operation (by ``id``) in a space.
     """
 
@@ -91,7 +92,7 @@ class ModuleLowering:
         return PtxError(f"{self.module.file}:{line}: {what}")
 
     def site(self, operation: Instruction | Call, space: str) -> int:
-        """The number of a new site; in a second version of a kernel (``repeats``), of that in the first."""
+        """The number of a new site; in a second version of a kernel (``repeats``), the number from the first."""
         key = id(operation), space
         if self.repeats and key in self.numbers:
             return self.numbers[key]
@@ -128,14 +129,14 @@ class ModuleLowering:
         return self.bounds.get(site, (0, 0))[0]
 
     def places(self, operation: Instruction | Call) -> tuple[tuple[str, int], ...]:
-        """(file, line) in the source of an operation and of each call that was inlined, innermost first: those of
-        the PTX text if no source is known and it was read from a file; ``""`` and 0 if it was not."""
+        """(file, line) in the source of an operation and of each inlined call around it, innermost first. If no
+        source is known: the line of the PTX if it was read from a file, else ``""`` and 0."""
         if operation.loc is None:
             return ((self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0),)
         return tuple((self.module.files.get(loc.file, ""), loc.line) for loc in operation.loc.chain)
 
     def _define(self, *functions: Definition) -> str:
-        """Add functions to the module; the name of the first one."""
+        """Add functions to the module; returns the name of the first."""
         self.definitions.update({function.name: function for function in functions})
         return functions[0].name
 
@@ -147,7 +148,7 @@ class ModuleLowering:
         return AccessKind(store, element, space, width, self.local, companions)
 
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
-        """The function for a checked access; ``carries``: of the value's companion too."""
+        """The name of the function for a checked access; with ``carries``, of the value and its companion."""
         companions = self.companion_memory(self) if carries and self.companion_memory is not None else None
         access = self._access_of(store, element, space, 1 if scalar else self.width, companions)
         key = (store, element, access.space, scalar, carries)
@@ -163,7 +164,7 @@ class ModuleLowering:
         return self.accesses[key]
 
     def companion_access(self, companions: CompanionMemory, store: bool, element: str, space: str) -> str:
-        """The function that loads or stores companions of ``element`` under a mask, in any space."""
+        """The name of the function that loads or stores companions of ``element`` under a mask."""
         bits = integer_of(element)
         return self._define(companions.out_of_line(store, bits, space, self.width, self.declarations))
 
@@ -173,7 +174,7 @@ class ModuleLowering:
         return self.local.stride
 
     def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
-        """The function for a checked access of elements ``stride`` bytes apart, a multiple of their size."""
+        """The name of the function for a checked access. ``stride``: bytes, a multiple of the element's size."""
         self.access(store, element, space, False)
         access = self._access_of(store, element, space, self.width)
         if stride == access.size:
@@ -183,9 +184,10 @@ class ModuleLowering:
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
     ) -> str:
-        """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+        """The name of the function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to
+        ``size``.
 
-        ``by_offset``: it takes offsets from where checks of the site begin (:meth:`array_start`), not addresses.
+        ``by_offset``: it takes offsets from the start of the site's array (:meth:`array_start`), not addresses.
         """
         space = "global" if space == "const" else space
         admission = Admission(space, kind, size, size if extent is None else extent, by_offset)
@@ -243,7 +245,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
     """The module's variables in device memory, with their initial bytes.
 
     Raises:
-        PtxError: an initial value that does not fit in its element, or that names a symbol without an address.
+        PtxError: an initial value that does not fit in its element, or an address where elements are not 64-bit.
     """
     found = []
     for variable in module.variables.values():

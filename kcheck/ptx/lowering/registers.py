@@ -1,6 +1,6 @@
-"""The registers of a function that is being lowered, and the values that it computes once.
+"""The registers of a function that is being lowered, and values that are computed once.
 
-Registers are allocas (LLVM's SROA makes SSA values of them), of a vector of W lanes or, where the uniformity
+Registers are allocas (LLVM's SROA turns them into SSA values), of a vector of W lanes or, where the uniformity
 analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
 there is no blend with the old value if the register cannot be live in another lane.
 """
@@ -27,18 +27,18 @@ class Registers:
     """The registers of one function.
 
     Attributes:
-        b: where instructions go.
+        b: the builder of the current code.
         prologue: the function's entry block, for values that are needed anywhere.
-        each: what runs after it for each vector of a loop over vectors, for values that depend on the vector.
+        each: the code after it that runs once for each vector, for values that depend on the vector.
         uniform: registers that are one scalar.
         all_ones: integer registers that begin with all bits set; all others begin with 0.
-        strides: registers also held as one scalar, the first lane's, with the step to each next lane.
-        lines: registers that are two scalars for now, in an iteration of a loop
+        strides: registers that are one scalar too, the first lane's value, with the step to the next lane.
+        affine_values: registers that are two scalars during an iteration of a loop
             (:mod:`kcheck.ptx.lowering.loop_versioning`).
         block_values: registers that are known for a whole block (:mod:`kcheck.ptx.lowering.interior_version`).
-        used_steps: the steps of those that were read.
-        row: what runs for each row of threads of such a block, along its axis.
-        first_lane: whether operands are read as the value of the first lane: the result has a stride.
+        used_steps: the steps of the block values that were read.
+        row: the code that runs once for each row of threads of such a block, along its axis.
+        first_lane: whether operands are read as the first lane's value, because the result has a stride.
         active: the lanes that execute the current instruction, an i1 value.
         guard: the guard of the current instruction, if it is the same for all lanes.
     """
@@ -62,7 +62,7 @@ class Registers:
         self._slots: dict[str, str] = {}
         self._cached: dict[str, Value] = {}
 
-    # --- values needed anywhere
+    # --- values that are computed once
 
     def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
         """A value computed once, in the entry block: it is the same for all vectors."""
@@ -120,7 +120,7 @@ class Registers:
         return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
 
     def line_of_block(self, register: str) -> AffineValue | None:
-        """A register of the current vector by its value for the block, if that is known."""
+        """A register in the current vector, from its value for the whole block; None if that is unknown."""
         value = self.block_values.get(register)
         if value is None:
             return None
@@ -139,7 +139,7 @@ class Registers:
         return uniform_value(first) if register in self.uniform else AffineValue(first, step)
 
     def _in_row(self, p: Builder, value: BlockValue) -> Value:
-        """The value in the first thread of the row of the block that runs."""
+        """The value in the first thread of the current row of the block."""
         first, kind = value.first, value.first.type
         for axis, step in zip("xyz", value.steps, strict=False):
             if axis != self.unit.axis and step is not None:
@@ -159,14 +159,14 @@ class Registers:
         return self._cached[key]
 
     def lanes_of(self, line: AffineValue) -> Value:
-        """The value of a line in each lane."""
+        """An affine value as a vector of W lanes."""
         b = self.b
         if line.uniform:
             return b.splat(line.first)
         return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
 
     def load_slot(self, register: str, kind: str) -> Value:
-        """What a register holds: its value, or its first lane's if it has a stride."""
+        """The value in a register's alloca: of all lanes, or of the first lane if it has a stride."""
         lanes = 1 if self.is_scalar(register) else self.width
         element = TYPES[kind].llvm
         slot = self.slot(register, kind)

@@ -1,4 +1,4 @@
-"""What the lowering asks of a sanitizer. Those that there are register in :mod:`kcheck.ptx.compile`."""
+"""The interface between the lowering and a sanitizer. :mod:`kcheck.ptx.compile` registers the sanitizers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Sanitizer:
     """A sanitizer while it checks one kernel; each method does nothing by default."""
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
-        """Before a kernel (the first of the functions) and what it calls are lowered."""
+        """Called before a kernel (the first of the functions) and what it calls are lowered."""
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
-        """What watches one of the functions; None: nothing in it needs to be watched."""
+        """The observer of a function; None if nothing in it needs to be observed."""
         return None
 
     def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher | None:
-        """What watches the asynchronous copies of a kernel that has some."""
+        """What watches the asynchronous copies of a kernel; called only for kernels that have them."""
         return None
 
     def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:
-        """After all functions are lowered: add the functions that their code calls, and what a block needs when it
-        begins (``fresh``: what it needs so far)."""
+        """Called after all functions are lowered: add the functions that their code calls, and return what a block
+        needs when it begins (``fresh``: what it needs so far)."""
         return fresh

@@ -15,7 +15,7 @@ _INVARIANT = ", !invariant.load !1"
 
 
 class _Registers(Surroundings, Protocol):
-    """What special registers need besides: values that are computed once for each vector."""
+    """What special registers need of a function: also values that are computed once for each vector."""
 
     first_lane: bool
 
@@ -31,7 +31,7 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
         PtxError: an unsupported register.
     """
     head, _, axis = name.partition(".")
-    if head.startswith("envreg"):  # what a driver wants to tell; ours says nothing
+    if head.startswith("envreg"):  # defined by the driver; ours sets none
         return fn.b.const("i32", 0)
     if axis and axis in "xyz":
         i = "xyz".index(axis)
@@ -73,7 +73,7 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
 
 
 def thread_index(p: Builder, axis: str, lanes: int, first: str = "%t0") -> Value:
-    """The indices along an axis of ``lanes`` threads of the block, from number ``first`` on, i32."""
+    """The indices along an axis of ``lanes`` consecutive threads of the block, i32. ``first``: the first one."""
     field = getattr(Block, f"thread_{axis}")
     table = load_field(p, Block, "%block", field, element="ptr", hints=_INVARIANT)
     place = p.value(f"getelementptr i32, ptr {table.text}, i32 {first}", "ptr")

@@ -26,13 +26,13 @@ class SuspensionPoint:
     """A place where lanes are suspended.
 
     Attributes:
-        number: from 0; ``resume`` is one more.
-        block: that they continue with.
+        number: from 0; the parameter ``resume`` is one more.
+        block: the block in which they resume.
         operation: the barrier, or None for a loop that may spin.
-        arrival: what the barrier asks for.
+        arrival: what the lanes wait for.
         live: registers to save, by name.
-        kept: of those, the ones that the state holds already.
-        rematerialized: instructions that make other registers again on the way back.
+        kept: those of them that are already in the state.
+        rematerialized: instructions that compute other registers again when lanes resume.
     """
 
     number: int
@@ -53,7 +53,7 @@ class StateLayout:
     size: int = 0
 
     def place(self, key: str, size: int, align: int) -> int:
-        """The offset of a saved register, given on first use."""
+        """The offset of a saved register, assigned on first use."""
         if key not in self.offsets:
             at = align_up(max(self.size, align_up(self.points * POINT_BYTES, 64)), align)
             self.offsets[key] = at
@@ -67,7 +67,7 @@ def read_mask(fn: FunctionLowering, name: str) -> Value:
 
 
 def left(fn: FunctionLowering, points: Sequence[SuspensionPoint], masks: Sequence[str]) -> Value:
-    """The lanes of a warp that left the kernel: not in this turn, at no point; or named by one of the masks."""
+    """The lanes of a warp that exited: those that neither run now nor wait at a point, and those in ``masks``."""
     b = fn.b
     there = Value("%mask", "i32")
     for point in points:
@@ -126,8 +126,8 @@ def _is_collective(cfg: Cfg, n: int) -> bool:
 def _with_companions(
     fn: FunctionLowering, live: Liveness, points: Sequence[SuspensionPoint]
 ) -> tuple[list[SuspensionPoint], dict[str, str]]:
-    """The points with the companions of the registers that they save, which are always written together; and the
-    types of those."""
+    """The points with the companions of the registers that they save, and the types of the companions. A register
+    and its companions are always written together."""
     found: list[SuspensionPoint] = []
     types: dict[str, str] = {}
     for point in points:
@@ -193,7 +193,7 @@ class Suspender:
         fn.active = before
 
     def restore(self, point: SuspensionPoint) -> None:
-        """Resume lanes that waited: restore or compute their registers, and read the result of the wait."""
+        """Resume lanes that waited: restore or recompute their registers, and read the result of the operation."""
         b, fn = self.fn.b, self.fn
         for name in point.live:
             kind = self.types[name]
@@ -229,7 +229,7 @@ class Suspender:
         store_field(b, SuspendedLanes, suspended.text, SuspendedLanes.waiting, new)
 
     def _post(self, point: SuspensionPoint, operation: Operation) -> None:
-        """What the other vectors of the warp need, and whom this waits for."""
+        """Store what the other vectors of the warp need: the operands, the member mask and the exited lanes."""
         b = self.fn.b
         assert isinstance(operation, Instruction)
         named = warp_emulation.members(self.fn, operation)
@@ -241,7 +241,7 @@ class Suspender:
         warp_emulation.post(self.fn, operation, self.state.place)
 
     def _saved(self, point: SuspensionPoint, name: str, value: Value) -> str:
-        """The place of a register in the state: one for all points, but a scalar has one at each."""
+        """The address of a saved register: the same at all points for a vector, one at each point for a scalar."""
         scalar = value.lanes == 1 and self.width > 1
         size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
         key = f"{name}@{point.number}" if scalar else name

@@ -1,8 +1,8 @@
 """The loop around a kernel's function: it runs a block's vectors one after another, from barrier to barrier.
 
 Calling it once for each vector and barrier was a third of the time of a block scan; values that are the same for
-all vectors are computed once for all of them. When all vectors of a block are at one plain barrier, they continue
-from there in another round, without leaving the function.
+all vectors are computed once for all of them. When all vectors of a block wait at the same plain barrier, the loop
+starts again and they continue from there, without leaving the function.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def loop(
     references: set[str],
     has_interior: bool = False,
 ) -> list[str]:
-    """The function's body behind its entry block.
+    """The function's body after its entry block.
 
     Args:
-        body: the lines for one vector: from its ``%warp``, ``%t0``, ``%mask`` and ``%resume`` to branches to
-            ``%over``.
-        outcomes: the outcome for its vector from each block that branches there, and the block.
-        plain: numbers of the suspension points at which vectors wait for nothing but each other.
-        references: of the function; filled here.
-        has_interior: whether there is an INTERIOR to try first; then no vector waits.
+        body: the lines for one vector: they use its ``%warp``, ``%t0``, ``%mask`` and ``%resume``, and branch to
+            ``%over`` at the end.
+        outcomes: for each LLVM block that branches there: the outcome for the vector, and the block.
+        plain: numbers of the suspension points at which vectors wait only for each other.
+        references: the names that the function refers to; extended here.
+        has_interior: whether INTERIOR runs first. In such a kernel no vector waits.
     """
     b = FlowBuilder(width, prefix="next", references=references)
     bits, i32 = f"i{width}", "i32"
@@ -43,7 +43,7 @@ def loop(
     b.label("over")
     code = b.phi(i32, outcomes)
     outcome = code
-    if {text for text, _ in outcomes} != {"0"}:  # otherwise no lane waits, and all end
+    if {text for text, _ in outcomes} != {"0"}:  # otherwise no lane waits
         agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
         outcome = b.select(agrees, code, b.const(i32, SEVERAL))
     first = b.add(Value("%t0", i32), width)
@@ -88,14 +88,15 @@ def loop(
 
 
 _BEGIN = ("state", "first", "lanes")
-"""The parameters that say with which vector to begin."""
+"""The parameters for the first vector: its state, its first thread and its lanes."""
 
 
 def _interior_first(b: FlowBuilder, width: int) -> dict[str, str]:
-    """Try whether it is an interior block, if all of its vectors begin; if not, go on at ``rest``.
+    """If the whole block begins, run INTERIOR, which runs some or all whole vectors, or none; continue with the
+    others at ``rest``.
 
     Returns:
-        With which vector to begin there.
+        The values of ``_BEGIN`` at ``rest``.
     """
     end = Value("%end", "i32")
     begins = b.land(b.compare("eq", Value("%stop", "i32"), 0), b.compare("eq", Value("%first", "i32"), 0))
@@ -121,15 +122,16 @@ def interior_loop(
     body: Sequence[str],
     references: set[str],
 ) -> list[str]:
-    """The body of INTERIOR behind its entry block: row by row, along the axis through all blocks, for the caches.
+    """The body of INTERIOR after its entry block. It runs each row through all blocks, because of the caches.
 
     Args:
-        test: the lines that find out both of ``found``: whether these are interior blocks, i1, and how many
-            threads a row of a block has, i32: all, or a multiple of the width.
-        row: the lines for each row: from the number ``%from`` of its first thread.
-        body: the lines for one vector: from its ``%warp``, ``%t0`` and ``%place`` in the row to branches to
-            ``%over``.
-        references: of the function; filled here.
+        test: the lines that compute ``found``.
+        found: whether these are interior blocks, i1, and the number of threads in a row of a block, i32: all
+            threads of the block, or a multiple of the width.
+        row: the lines for each row. They use ``%from``, the number of its first thread.
+        body: the lines for one vector: they use its ``%warp``, ``%t0`` and ``%place`` in the row, and branch to
+            ``%over`` at the end.
+        references: the names that the function refers to; extended here.
     """
     head, b, i32 = (
         FlowBuilder(width, prefix="test", references=references),

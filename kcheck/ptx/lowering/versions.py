@@ -1,4 +1,4 @@
-"""What is known of a function before it is lowered, and its versions."""
+"""Analyzes a function before it is lowered, and prepares its versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcheck.ptx.syntax.ast import Function, Operation
 
 @dataclass(frozen=True, slots=True)
 class LoweringContext:
-    """What lowering the functions of a kernel needs; ``graphs`` and ``frames`` are by name.
+    """What is needed to lower the functions of a kernel; ``graphs`` and ``frames`` are by name.
 
     Attributes:
         frames: the size of a function's local variables, and the offset of each.
@@ -57,7 +57,7 @@ def interior_version(context: LoweringContext, kernel: WarpFunction) -> Interior
 
 
 def _divergent(function: Function) -> Callable[[str], bool]:
-    """Tells whether the address of a symbol differs between lanes."""
+    """A function that returns whether the address of a symbol differs between lanes."""
 
     def differs(name: str) -> bool:
         variable = function.variables.get(name)
@@ -71,7 +71,7 @@ def _divergent(function: Function) -> Callable[[str], bool]:
 def _facts(
     context: LoweringContext, function: Function, graph: control.Cfg, params: dict[str, int]
 ) -> tuple[FunctionLowering, ControlFacts]:
-    """What is known of a function with this control flow."""
+    """The state for lowering a function with this control flow graph, with the results of its analyses."""
     unit, waits, sanitizers = context.unit, context.waits, context.sanitizers
     local, divergent = context.frames[function.name], _divergent(function)
     live = liveness.analyze(graph)

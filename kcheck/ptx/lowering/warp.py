@@ -1,14 +1,14 @@
 """The SIMD warp: a function's blocks under lane masks.
 
-Every block has the mask of the lanes that are about to execute it. Blocks run in the order of
+Every block has a mask of the lanes that are about to execute it. Blocks run in the order of
 :mod:`kcheck.ptx.analysis.cfg`, where each loop is contiguous: an empty mask skips a block, and after the last
 block of a loop its header runs again while lanes wait there. Each lane is in exactly one mask, so any control flow
 is executed as written; the order only decides how well lanes stay together.
 
 Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are suspended:
-their live registers go to the vector's state, and the function returns when no other lane can continue. It is
-entered again at that *suspension point* by a switch. A loop that may spin suspends its lanes after SPIN_LIMIT
-iterations, so that lanes which left it (and other warps) run: independent thread scheduling holds.
+their live registers are saved in the vector's state, and the function returns when no other lane can continue. A
+switch resumes it at that *suspension point*. A loop that may spin suspends its lanes after SPIN_LIMIT iterations,
+so that lanes that left it (and other warps) can run, as independent thread scheduling requires.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SPIN_LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class ControlFacts:
-    """What is known of a function's control flow before it is lowered.
+    """What the analyses found out about a function's control flow before it is lowered.
 
     Attributes:
         spinning: headers of the loops that may spin.
@@ -70,11 +70,11 @@ class ControlFacts:
 
 
 class WarpFunction:
-    """Lowers one function; :meth:`definition` gives it.
+    """Lowers one function; :meth:`definition` returns the result.
 
     Attributes:
         points: where lanes of a kernel are suspended.
-        has_interior: whether a kernel has another version (:mod:`.interior_version`) for interior blocks.
+        has_interior: whether a kernel has a second version (:mod:`.interior_version`) for interior blocks.
     """
 
     has_interior = False
@@ -92,7 +92,7 @@ class WarpFunction:
         state.points = len(self.points)
         self.live = replace(facts.live, types={**facts.live.types, **types})
         ends = {id(cfg.blocks[n].terminator): n for n in cfg.order}
-        self._barriers = {  # by block that ends in a barrier of the threads of a block, its point
+        self._barriers = {  # by basic block that ends in a barrier of the thread block: its suspension point
             ends[id(point.operation)]: point.number for point in self.points if point.arrival.kind == "block"
         }
         self.suspender = Suspender(fn, self.live.types, state)
@@ -125,7 +125,7 @@ class WarpFunction:
     # --- the function
 
     def definition(self, name: str) -> Definition:
-        """The function. ``name``: of a function that is not the kernel, whose name the scheduler knows."""
+        """Lower the function. ``name``: of a function that is not a kernel; a kernel's name is fixed."""
         b, fn, order = self.b, self.fn, self.cfg.order
         for k, n in enumerate(order):
             self._block(k, n)
@@ -145,7 +145,7 @@ class WarpFunction:
         return Definition(signature, (*head, *loop), references, attributes=ATTRIBUTES, exported=True)
 
     def _parts(self, dispatch: list[str], body: list[str]) -> tuple[list[str], list[str]]:
-        """The entry block, and the lines for one vector: how they begin, then the blocks."""
+        """The entry block, and the lines for one vector: initialization, ``dispatch``, ``body``."""
         fn = self.fn
         masks = [self._mask(n) for n in self.cfg.order]
         masks += [*(f"%w{point.number}" for point in self.points), "%exited"]
@@ -190,7 +190,7 @@ class WarpFunction:
             b.jump(f"B{point.block}")
 
     def _guard_stack(self) -> None:
-        """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
+        """Return if the worker's stack or the frames of local memory are full, or if the launch was stopped."""
         b, fn = self.b, self.fn
         mark = b.value("alloca i8", "ptr")
         here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
@@ -274,7 +274,7 @@ class WarpFunction:
         return self._read_mask(self._mask(n))
 
     def _affine_version(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
-        """The version of a loop for lanes in a line, before the general one."""
+        """Emit the version of a loop with affine values, before the general one."""
         self.b.label(f"T{n}")
         self.fn.inlining = ""
         block = self.cfg.blocks[n]
@@ -285,7 +285,7 @@ class WarpFunction:
         self.b.jump(f"K{k}")
 
     def _drop(self, exited: Value, k: int) -> None:
-        """Lanes that exited the kernel inside a call; the block is left when none remains."""
+        """Remove lanes that exited inside a call; leave the block if none remains."""
         b = self.b
         old = self._read_mask("%exited")
         b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
@@ -411,7 +411,7 @@ class WarpFunction:
             self._suspend(point, lanes)
 
     def _unless_here(self, point: SuspensionPoint, lanes: Value) -> None:
-        """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
+        """Execute a warp-level operation at once if all lanes in its member mask are here; else suspend them."""
         b, fn = self.b, self.fn
         end = point.operation
         assert isinstance(end, Instruction)
@@ -431,8 +431,8 @@ class WarpFunction:
     def _suspend(self, point: SuspensionPoint, lanes: Value) -> None:
         b = self.b
         self.suspender.save(point, lanes)
-        # The usual case: every lane that entered the function is here. Looking through all stops at the end was
-        # three quarters of the time of a scan with 15 barriers.
+        # The usual case: every lane that entered the function is here. Checking all suspension points at the end
+        # was three quarters of the time of a scan with 15 barriers.
         leave, stay = b.fresh("leave"), b.fresh("partly")
         everyone = b.compare("eq", lanes, Value("%mask", self.bits))
         b.branch(everyone, leave, stay)
@@ -457,14 +457,14 @@ class WarpFunction:
             here = b.compare("ne", lanes, 0)
             first = b.compare("eq", code, 0)
             number = b.select(first, b.const("i32", point.number + 1), b.const("i32", -1))
-            # Lanes that are nowhere have exited the kernel: the general path has to look.
+            # Lanes that do not wait at any point have exited: the scheduler must look at the records (SEVERAL).
             whole = b.compare("eq", lanes, Value("%mask", self.bits))
             number = b.select(whole, number, b.const("i32", -1))
             code = b.select(here, number, code)
         self._outcome(code, "fin")
 
     def _outcome(self, code: Value, block: str) -> None:
-        """End the vector's turn in a block of the LLVM function, with an outcome."""
+        """End the vector's turn with an outcome. ``block``: the current LLVM block."""
         self.outcomes.append((code.text, block))
         self.b.jump("over")
 

@@ -1,8 +1,8 @@
 """A whole warp seen from one of its narrower vectors: warp-level operations with W < 32.
 
 Each lane posts its operands in its vector's state and is suspended; when all participants have arrived, each
-vector resumes and computes the result for the whole warp from the posted operands, by the same code that serves W
-= 32, and keeps the part for its lanes. It is slow, and intended for W = 1, the differential oracle.
+vector resumes, computes the result for the whole warp from the posted operands with the same code as for W = 32,
+and keeps the part for its lanes. This is slow, and intended for W = 1, the differential oracle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcheck.ptx.syntax.opcodes import BARRIERS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 POSTED, TAKEN = "@posted", "@taken"
-"""What lanes posted, and the scheduler's copy of it: a vector that resumes first may post again at once."""
+"""What lanes posted, and the scheduler's copy of it: a vector that resumes early may post again at once."""
 
 _WARP = 32
 
@@ -49,7 +49,7 @@ class WarpObserver(Observer):
         return ()
 
     def seen_by(self, view: WarpView, instruction: Instruction, column: int) -> Observer | None:
-        """What watches the whole warp, where the posted values are in columns from ``column`` on."""
+        """The observer of the whole warp. ``column``: the first column of the posted values."""
         return None
 
 
@@ -65,7 +65,7 @@ def posted_columns(operations: Iterable[Operation]) -> int:
 
 
 def sources(instruction: Instruction) -> list[Operand]:
-    """The operands that a lane posts: all sources except literals, those of a vector one by one."""
+    """The operands that a lane posts: all sources except literals, with the elements of vectors one by one."""
     operands = instruction.operands[1:] if _writes(instruction) else instruction.operands
     flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else (o,))]
     return [o for o in flat if not isinstance(o, Integer)]
@@ -76,7 +76,7 @@ def _writes(instruction: Instruction) -> bool:
 
 
 def posted_kind(instruction: Instruction, operand: Operand) -> PtxType:
-    """The type as which the instruction reads an operand."""
+    """The type with which the instruction reads an operand."""
     first = instruction.operands[1] if has_source(instruction) else None
     if operand is first and instruction.opcode == "vote":
         return TYPES["pred"]
@@ -88,7 +88,7 @@ def posted_kind(instruction: Instruction, operand: Operand) -> PtxType:
 
 
 def members(fn: FunctionLowering, instruction: Instruction) -> Value:
-    """The member mask, as i32, of all active lanes together; 0 where the instruction has none."""
+    """The union of the member masks of all active lanes, as i32; 0 if the instruction has no mask."""
     if instruction.opcode == "activemask" or (
         "sync" not in instruction.modifiers and instruction.opcode not in BARRIERS
     ):
@@ -105,7 +105,7 @@ def members(fn: FunctionLowering, instruction: Instruction) -> Value:
 
 
 def post(fn: FunctionLowering, instruction: Instruction, place: Place) -> None:
-    """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: the loaded
+    """Write the operands of the active lanes to the vector's state, 64 bits each; for an ``ldmatrix``, the loaded
     values and their companions."""
     if instruction.opcode == "ldmatrix":
         rows = load_rows(fn, instruction)
@@ -126,7 +126,7 @@ def has_source(instruction: Instruction) -> bool:
 
 
 def _warp_observers(fn: FunctionLowering) -> Iterator[tuple[int, WarpObserver]]:
-    """Those of a function, and the first column of each."""
+    """The :class:`WarpObserver` instances of a function, with the first column of each."""
     column = fn.unit.posted_columns
     for observer in fn.observers:
         if isinstance(observer, WarpObserver):
@@ -144,7 +144,7 @@ def _put(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
 
 
 def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: int) -> None:
-    """Compute the results on resuming at a suspension point, whose record has the participants."""
+    """Compute the results when a vector resumes at a suspension point, whose record has the participants."""
     b = fn.b
     suspended = point_address(b, point)
     taking_part = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.participants)
@@ -158,7 +158,8 @@ def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: 
 
 
 class WarpView(FunctionLowering):
-    """A function lowered for 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
+    """Lowers an instruction for the 32 lanes of a warp in a function with narrower vectors: it reads the posted
+    operands and writes the lanes of the current vector."""
 
     def __init__(self, real: FunctionLowering, instruction: Instruction, place: Place) -> None:
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
@@ -177,7 +178,7 @@ class WarpView(FunctionLowering):
         self.watch(observer for observer in seen if observer is not None)
 
     def column(self, number: int) -> int:
-        """The offset of a column in what was posted."""
+        """The offset of a column of posted values in the vector's state."""
         return self.taken + 8 * self.real.width * number
 
     def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
@@ -190,7 +191,7 @@ class WarpView(FunctionLowering):
         return self.b.resize(self.posted(self.column(column)), "i32")
 
     def posted(self, column: int) -> Value:
-        """What each lane of the warp posted in the column at an offset, as i64."""
+        """What each lane of the warp posted, as i64. ``column``: the offset of the column."""
         b, W = self.b, self.real.width
         slot = f"%{b.fresh('posted')}"
         self.prologue.line(f"{slot} = alloca [{_WARP} x i64], align 64")
@@ -212,7 +213,7 @@ class WarpView(FunctionLowering):
     def write(
         self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
     ) -> None:
-        """Keep the lanes of this vector."""
+        """Write the lanes of this vector."""
         value = self.mine(value)
         self.real.blend = None
         self.real.write(operation, target, kind, value, relaxed)

@@ -1,1 +1,1 @@
-"""What every kernel is linked with: the block scheduler, diagnosis of stuck blocks, checked memory access."""
+"""The code that every kernel is linked with: the block scheduler, diagnosis of deadlocks, checked accesses."""

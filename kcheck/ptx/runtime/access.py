@@ -1,4 +1,4 @@
-"""Checked memory accesses: their kinds, their parameters, and the shadows that move with the values."""
+"""Checked memory accesses: their kinds, their parameters, and the companions that move with the values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kcheck.ptx.syntax.types import LLVM_BITS
 
 
 class CompanionMemory(Protocol):
-    """Where companions are in memory: what the functions for checked accesses do for them.
+    """Companions in memory: the code that functions for checked accesses need for them.
 
     Attributes:
-        suffix: of the names of functions that move companions too.
+        suffix: of the names of functions that also move companions.
     """
 
     @property
@@ -27,30 +27,30 @@ class CompanionMemory(Protocol):
     def load_beside(
         self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None, lanes: int = 1
     ) -> None:
-        """Load the companions of an access at a scalar, admitted address, and store them at ``%so``.
+        """Load the companions of an access whose address is a scalar and was checked, and store them at ``%so``.
 
         Args:
-            lane: which makes the access; None: lanes act side by side, and the memory is not local.
-            lanes: the lanes that get the one loaded element; 1: each lane has its own.
+            lane: the lane that makes the access; None: the lanes access contiguous elements, not in local memory.
+            lanes: how many lanes get the one loaded element; 1: each lane has its own.
         """
         ...
 
     def store_beside(
         self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
     ) -> None:
-        """Store the companions ``%s`` of an access at a scalar, admitted address, in the lanes of ``%m``."""
+        """Store the companions ``%s`` likewise, in the lanes of ``%m``."""
         ...
 
     def signature(self, store: bool, element: str, space: str, width: int) -> Signature:
-        """The function of :meth:`out_of_line`."""
+        """The signature of :meth:`out_of_line`."""
         ...
 
     def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> Definition:
-        """The companion of ``width`` elements anywhere, under a mask, as a function.
+        """The function that loads or stores the companions of ``width`` elements at any addresses, under a mask.
 
-        A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+        A load takes (addresses, mask, pointer to the result, context), and inactive lanes get 0; a store takes
         (addresses, companion, mask, context). ``element`` is an integer type.
         """
         ...
@@ -64,7 +64,7 @@ class AccessKind:
         element: its LLVM type.
         width: lanes of a vector; 1 for an access of one address.
         local: where local memory is.
-        companions: where those of values are, for an access that moves them too; else None.
+        companions: where companions are, for an access that also moves them; else None.
     """
 
     store: bool
@@ -81,7 +81,7 @@ class AccessKind:
 
     @property
     def kind(self) -> FaultKind:
-        """The fault if it is outside."""
+        """The fault of an access out of bounds."""
         return FaultKind.OUT_OF_BOUNDS_STORE if self.store else FaultKind.OUT_OF_BOUNDS_LOAD
 
     @property
@@ -105,29 +105,29 @@ class AccessKind:
         return vector_type(integer_of(self.element), self.width)
 
     def signature(self, shape: str, parameters: Mapping[str, str]) -> Signature:
-        """A function for it: ``shape`` distinguishes its name."""
+        """The signature of a function for this access, whose name contains ``shape``."""
         name = f"@kcheck.{'st' if self.store else 'ld'}.{self.space}.{shape}"
         return Signature(name, "void" if self.store else self.vector, parameters)
 
     @property
     def value(self) -> dict[str, str]:
-        """The parameters for what is stored."""
+        """The parameter for the stored value, if it is a store."""
         return {"v": self.vector} if self.store else {}
 
     @property
     def value_and_companion(self) -> dict[str, str]:
-        """The same with companions: a load takes a pointer for them instead."""
+        """The parameters for the stored value and its companion; for a load, a pointer for the companion."""
         if self.companions is None:
             return self.value
         return {"v": self.vector, "s": self.companion} if self.store else {"so": "ptr"}
 
 
 def context_of(space: str) -> dict[str, str]:
-    """The parameters of an access that serve to check it."""
+    """The parameters that are needed to check an access."""
     return CONTEXT | (SHARED_CONTEXT if space == "shared" else {})
 
 
 def slow_signature(access: AccessKind) -> Signature:
-    """The function for accesses that the quick one of :func:`vector_ir` does not handle."""
+    """The signature of the function for accesses that the fast path of :func:`vector_ir` does not handle."""
     parameters = {"a": access.addresses, **access.value, "m": access.mask, **CONTEXT}
     return access.signature(f"{mangle(access.element, access.width)}.slow", parameters)

@@ -1,4 +1,4 @@
-"""Permission for accesses that others make: vectors of elements, atomics."""
+"""Checks of accesses that the caller makes: vectors of elements, atomics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Admission:
     """Accesses of ``extent`` bytes (vectors, atomics), at addresses that must be multiples of ``size``.
 
     Attributes:
-        kind: the fault of a lane that may not.
+        kind: the fault of a lane that may not access memory.
         by_offset: the function takes offsets from ``window`` instead of addresses; for W > 1.
     """
 

@@ -1,4 +1,4 @@
-"""Which barriers of a block are complete: counts of the threads that wait, and what is wrong with them.
+"""Finds which barriers of a block are complete, by counting waiting threads, and which are used incorrectly.
 
 Sources:
 
@@ -20,14 +20,14 @@ from kcheck.ptx.runtime.exited import FOUND_COUNTED, FOUND_EXITED, FOUND_RELEASE
 from kcheck.ptx.runtime.layout import STRICT_TABLE, WARP, BlockState, SuspendedLanes
 
 BARRIERS = 16
-"""Barriers of a block."""
+"""The number of barriers of a block."""
 
 RACE_COUNTED = Signature("@kcheck.race.counted", "void", {"launch": "ptr", "part": "i1"})
 TAKE_REDUCTION = Signature("@kcheck.reduce", "void", {"block": "ptr", "i": "i32"})
 
 
 def take_reduction_ir() -> Definition:
-    """The counts of a completed barrier become its result, and counting starts again."""
+    """The function TAKE_REDUCTION: moves the counts of a completed barrier to its results, and resets them."""
     f = FunctionBuilder(TAKE_REDUCTION)
     block, i = record(f, "block", Block), f.argument("i")
     for counted, result in ((Block.true_count, Block.true_result), (Block.arrived, Block.arrived_result)):
@@ -38,15 +38,15 @@ def take_reduction_ir() -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class BarrierTally:
-    """The threads that wait at the barriers of a block, in one round; the arrays are by barrier.
+    """The threads that wait in a block, in one iteration of the slow path. The arrays have an element per barrier.
 
     Attributes:
         alive: threads that wait anywhere; ``at_grid``: at a grid barrier.
-        spins: lanes of a loop that may spin wait; ``meets``: lanes wait for others of their warp.
-        arrived: threads that wait; ``expected``: how many it waits for, 0 for all.
-        last_point: 1 + the suspension point where lanes were seen last.
-        differs: threads wait at different points although all must reach the same one.
-        clashes: threads ask for different numbers.
+        spins: whether lanes wait in a loop that may spin; ``meets``: whether lanes wait for others of their warp.
+        arrived: threads that wait; ``expected``: how many the barrier waits for, 0 for all.
+        last_point: 1 + the last suspension point at which lanes wait.
+        differs: whether threads wait at different points although all must reach the same one.
+        clashes: whether threads disagree on how many threads the barrier waits for.
         released: how many threads of a complete barrier may continue.
     """
 
@@ -63,21 +63,21 @@ class BarrierTally:
 
     @classmethod
     def new(cls, f: FunctionBuilder) -> BarrierTally:
-        """Room for a tally."""
+        """A tally in local variables of a function."""
         arrays = [Array(f, f.local(f"[{BARRIERS} x i32]"), "i32") for _ in range(6)]
         alive, at_grid = (LocalVariable(f, "i32", f.local("i32")) for _ in range(2))
         spins, meets = (LocalVariable(f, "i1", f.local("i1")) for _ in range(2))
         return cls(alive, at_grid, spins, meets, *arrays)
 
     def clear(self) -> None:
-        """Begin a new round."""
+        """Reset the tally."""
         for variable in (self.alive, self.at_grid, self.spins, self.meets):
             variable.value = 0
         for array in (self.arrived, self.expected, self.last_point, self.differs, self.clashes, self.released):
             array.code.line(f"store [{BARRIERS} x i32] zeroinitializer, ptr {array.pointer}")
 
     def count(self, state: BlockState, lanes: Record, point: Term, threads: Term) -> None:
-        """Count threads that wait for a barrier of the block."""
+        """Add threads that wait for a barrier of the block."""
         f, barrier = state.code, lanes.load(SuspendedLanes.barrier)
         before, expected = self.arrived[barrier], lanes.load(SuspendedLanes.expected)
         self.arrived[barrier] = before + threads
@@ -97,7 +97,7 @@ class BarrierCompletion:
     Attributes:
         block: the record of the block; ``tally``: the waiting threads.
         progress: set if any barrier is complete.
-        found: room for the results of WHOLE_WARPS.
+        found: memory for the results of WHOLE_WARPS.
     """
 
     state: BlockState
@@ -107,7 +107,7 @@ class BarrierCompletion:
     found: Array
 
     def judge_all(self) -> None:
-        """Judge every barrier at which threads wait."""
+        """Check every barrier at which threads wait."""
         f = self.state.code
         with f.range(BARRIERS) as barrier, f.if_(self.tally.arrived[barrier].ne(0)):
             self._judge(barrier)
@@ -153,7 +153,7 @@ class BarrierCompletion:
         self._blame(barrier, why.value)
 
     def _blame(self, barrier: Term, why: Term) -> None:
-        """Record what is wrong with a barrier that is complete."""
+        """Record an incorrect use of a complete barrier."""
         f = self.state.code
         with f.if_(self.tally.differs[barrier].ne(0)):
             self.diagnose(barrier, FaultKind.BARRIER_DIVERGENCE)
@@ -168,7 +168,7 @@ class BarrierCompletion:
             self.diagnose(barrier, why)
 
     def diagnose(self, only: Value | int, why: Value | int) -> None:
-        """Record who waits where, see :mod:`kcheck.ptx.runtime.diagnosis`."""
+        """Record which threads wait where: see :mod:`kcheck.ptx.runtime.diagnosis`."""
         launch, block = self.state.code.argument("launch"), self.block.pointer
         self.state.code.run(DIAGNOSE, launch=launch, block=block, **self._state(), only=only, why=why)
 

@@ -1,16 +1,16 @@
 """The block scheduler: runs the vectors of a block from barrier to barrier.
 
-The usual case is fast: all vectors stop with all their threads at one plain barrier, and all continue. Anything
-else (several barriers, counts, reductions, exited threads, loops that spin) takes the slow path
-(:mod:`kcheck.ptx.runtime.slow_path`), which looks at every suspension point of every vector:
+The usual case is fast: all threads of all vectors stop at the same plain barrier, and all continue. Anything else
+(several barriers, counts, reductions, exited threads, loops that spin) takes the slow path
+(:mod:`kcheck.ptx.runtime.slow_path`), which examines every suspension point of every vector:
 
 * lanes in a loop that may spin continue whenever another lane had a turn;
 * a barrier is complete when as many threads have arrived as it waits for;
 * vectors take turns in the order of ``Launch.vector_order``;
-* when no thread can continue otherwise, that is a finding (threads of one block at different barriers, or exited
-  before one), and all barriers count as complete, so that the kernel ends.
+* if no thread can continue otherwise, that is a finding (threads of one block wait at different barriers, or
+  exited before one), and all barriers count as complete, so that the kernel ends.
 
-Source of the counts: PTX ISA, bar.
+Source for the counts: PTX ISA, "bar".
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _RUN_BLOCK = Signature("@kcheck_block", "i32", {"launch": "ptr", "worker": "ptr"
 _STRIP = Signature("@kcheck.strip", "i64", {"launch": "ptr", "worker": "ptr", "linear": "i64", "last": "i64"})
 
 MOST_BLOCKS, NO_STRIP = 128, 129
-"""The most blocks of a strip: the launch can be stopped before the next. The result where there is none."""
+"""The most blocks of a strip (a launch can be stopped between strips); the result of _STRIP if there is none."""
 
 TRIES, BETWEEN_TRIES = 3, 8
-"""After TRIES blocks in a row with which no strip began, BETWEEN_TRIES run alone before the next try."""
+"""After TRIES attempts without a strip in between, BETWEEN_TRIES blocks run alone before each further attempt."""
 
 RACE_BLOCK = Signature("@kcheck.race.block", "void", {"launch": "ptr", "linear": "i64"})
 FRESH_BLOCK = Signature("@kcheck.fresh", "void", {"launch": "ptr", "worker": "ptr"})
-"""What some checks do when a block begins."""
+"""Called when a block begins, if a check needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Fresh:
     """What sanitizers need when a block begins.
 
     Attributes:
-        block: they define FRESH_BLOCK.
-        unwritten: which bytes of a vector's state to fill with ones: from where, and how many.
+        block: whether they define FRESH_BLOCK.
+        unwritten: the bytes of a vector's state to fill with ones: the offset of the first, and how many.
     """
 
     block: bool = False
@@ -90,8 +90,8 @@ def scheduler_ir(variant: SchedulerVariant) -> str:
 
 
 def _prepare(scheduler: SchedulerModule) -> Definition:
-    """Where the stack of a worker ends, and the thread indices of a block: by number, along the kernel's axis
-    first."""
+    """Set where the stack of a worker ends, and the tables of thread indices in a block: by thread number, along
+    the kernel's axis first."""
     f = FunctionBuilder(_PREPARE, "noinline", declarations=scheduler.declarations)
     launch, worker = record(f, "launch", Launch), record(f, "worker", Worker)
     here = Term(f, f.local("i8"), "ptr").to("i64")
@@ -121,7 +121,7 @@ def _prepare(scheduler: SchedulerModule) -> Definition:
 
 
 def _along(axis: Term, of: Sequence[Term]) -> list[Term]:
-    """What belongs to x, y and z, that of an axis first."""
+    """The values for x, y and z, with that of the axis first."""
     x, y, z = of
     is_x, is_z = axis.eq(0), axis.eq(2)
     return [is_x.select(x, is_z.select(z, y)), is_x.select(y, x), is_z.select(y, z)]
@@ -147,7 +147,7 @@ class _Block:
         return self.f.offset(self.vectors, number.to("i64") * self.shape.load(KernelShape.vector_bytes))
 
     def begin(self) -> None:
-        """Its index, and nothing at its barriers yet."""
+        """Set the index of the block, and reset its barriers."""
         f, block = self.f, self.block
         self.set_index(f.argument("linear"))
         counts = Block.true_count
@@ -160,14 +160,14 @@ class _Block:
                 f.fill(f.offset(self.vector(number), start), -1, size)
 
     def set_index(self, linear: Term) -> Term:
-        """Its index; how many blocks there are from it on along the axis."""
+        """Set the index of the block; returns how many blocks there are along the axis from this one on."""
         block = self.block
         axis = self.shape.load(KernelShape.axis)
         first, second, _ = _along(axis, [self.launch.load(Launch.grid_dim, k).to("i64") for k in range(3)])
         rows = linear // first
         a, b, c = linear % first, rows % second, rows // second
         is_x, is_z = axis.eq(0), axis.eq(2)
-        # The inverse of _along. Blocks follow each other along the axis, too, for the caches.
+        # The inverse of _along. Blocks are numbered along the axis first, too, because of the caches.
         by_axis = (is_x.select(a, b), is_x.select(b, is_z.select(c, a)), is_z.select(a, c))
         for k, index in enumerate(by_axis):
             block.store(Block.index, index.to("i32"), k)
@@ -175,7 +175,7 @@ class _Block:
         return first - a
 
     def leave_if_stopped(self, at: Term) -> None:
-        """Return if the launch was stopped, and record where all threads are: ``at`` is the point, plus 1."""
+        """Return if the launch was stopped, and record where all threads are. ``at``: their point plus 1, or 0."""
         f = self.f
         with f.if_(self.launch.load_shared(Launch.stop).ne(0)):
             with f.if_(at.ne(0)):
@@ -191,7 +191,7 @@ class _Block:
         return self.scheduler.run(f, self.kernel, **self.given, **state, first=0, stop=at, end=self.n)
 
     def run_in_order(self, order: Term, at: Term) -> Term:
-        """Run the vectors in the order of the launch; where they all are then."""
+        """Run the vectors in the order of the launch; returns their outcome, SEVERAL if outcomes differ."""
         f = self.f
         outcome = f.variable("i32", 0)
         with f.range((self.n + (self.width - 1)) // self.width) as vector:
@@ -207,7 +207,7 @@ class _Block:
         return outcome.value
 
     def slow(self) -> None:
-        """Leave the rest to the slow path."""
+        """Run the rest of the block on the slow path."""
         f = self.f
         state = {"block": self.block.pointer, "vectors": self.vectors, "n": self.n}
         f.ret(f.run(SLOW_PATH, **self.given, **state, resume=f.argument("resume")))
@@ -246,9 +246,9 @@ def _block(scheduler: SchedulerModule) -> Definition:
 
 
 def _strip(scheduler: SchedulerModule) -> Definition:
-    """Runs several blocks as one, if they are interior blocks: all up to the end of their row, or all but the
-    last, which may be at the border of an array. Returns how many; 0 if there is only one or the launch was
-    stopped, NO_STRIP if they are not interior blocks."""
+    """The function _STRIP: runs several blocks as one, if they are interior blocks: all up to the end of their
+    row, or all but the last, which may be at the border of an array. Returns how many; 0 if there is only one or
+    the launch was stopped, NO_STRIP if they are not interior blocks."""
     f = FunctionBuilder(_STRIP, "noinline", declarations=scheduler.declarations)
     block = _Block(f, scheduler)
     linear = f.argument("linear")
@@ -258,7 +258,7 @@ def _strip(scheduler: SchedulerModule) -> Definition:
     with f.if_((count < 2) | block.launch.load_shared(Launch.stop).ne(0)):
         f.ret(0)
     for blocks in (count, count - 1):
-        with f.if_(blocks < 2):  # a block alone may have threads behind its last whole vector
+        with f.if_(blocks < 2):  # a single block may have threads after its last whole vector
             f.ret(NO_STRIP)
         state = {"block": block.block.pointer, "state": block.vectors, "count": blocks.to("i32")}
         with f.if_(scheduler.run(f, INTERIOR, **block.given, **state, end=block.n).ne(0)):

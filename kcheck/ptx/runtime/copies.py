@@ -1,8 +1,8 @@
-"""Asynchronous copies: the queue of a vector, from which a wait makes the copies that it covers.
+"""Asynchronous copies: a vector has a queue of them, and a wait makes the copies that it waits for.
 
-A copy is made when its thread waits for it, as late as a GPU may make it: until then its destination holds what it
-held before, for initcheck it is uninitialized, and for racecheck it is being written. A queue that is full makes
-the oldest copy early, which a GPU may do at any time.
+A copy is made when its thread waits for it, as late as a GPU may make it. Until then, its destination keeps its
+old contents; for initcheck it is uninitialized, and for racecheck it is being written. If the queue is full, the
+oldest copy is made early, which a GPU may do at any time.
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, Non-bulk copy".
 """
@@ -25,25 +25,25 @@ LARGEST = 16
 
 
 def add_signature(width: int) -> Signature:
-    """Puts a copy into the queue: the addresses, the bytes to read and to write, and the lanes."""
+    """The function that adds a copy to the queue: the addresses, the bytes to read and to write, and the lanes."""
     addresses, numbers = vector_type("i64", width), vector_type("i32", width)
     given = {"target": addresses, "source": addresses, "amount": numbers, "size": "i32"}
     return Signature("@kcheck.copy.add", "void", {**given, "mask": vector_type("i1", width), **CONTEXT})
 
 
 def wait_signature(width: int) -> Signature:
-    """Makes the copies of all groups of a lane below a number."""
+    """The function that makes the copies of all groups of a lane below ``limit``."""
     given = {"limit": vector_type("i32", width), "mask": vector_type("i1", width)}
     return Signature("@kcheck.copy.wait", "void", {**given, **CONTEXT})
 
 
 FINISH = Signature("@kcheck.copy.finish", "void", {"copy": "ptr", "lanes": "i32", **CONTEXT})
-"""Makes a copy of the queue in some lanes; beyond the bytes to read it writes 0."""
+"""Makes a copy of the queue in some lanes. It writes 0 after the bytes that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One lane's part of a copy, as it is made: ``amount`` bytes are read, ``size`` written (both i64)."""
+    """One lane's part of a copy: ``amount`` bytes are read, and ``size`` bytes are written (both i64)."""
 
     target: Term
     source: Term
@@ -53,19 +53,19 @@ class Move:
 
 
 class CopyWatcher:
-    """What a sanitizer adds to the functions of copies: code in them, which does nothing by default.
+    """Lets a sanitizer add code to the functions of copies. Each method emits nothing by default.
 
     ``f`` builds the function, which has the parameters of a vector's code.
     """
 
     def begins(self, f: FunctionBuilder, target: Term, size: Term, lane: Term) -> None:
-        """One lane's copy of ``size`` bytes (i32) to an address is put into the queue."""
+        """Called when one lane's copy of ``size`` bytes (i32) to an address is added to the queue."""
 
     def completes(self, f: FunctionBuilder, copy: Record, lanes: Term) -> None:
-        """A copy of the queue is about to be made in some lanes."""
+        """Called before a copy of the queue is made in some lanes."""
 
     def arrives(self, f: FunctionBuilder, move: Move) -> None:
-        """One lane's part of a copy is about to be made."""
+        """Called before one lane's part of a copy is made."""
 
 
 def definitions(
@@ -158,7 +158,7 @@ def _wait(f: FunctionBuilder, queue: CopyQueue) -> None:
             copy.store(fields.lanes, waiting ^ lanes)
     with f.loop():
         with f.if_(head.load(queue.head.count).eq(0)):
-            head.store(queue.head.oldest, 0)  # the next copy goes to the start of the memory, which is in a cache
+            head.store(queue.head.oldest, 0)  # the next copy uses the start of the memory, which is in a cache
             f.ret()
         with f.if_(queue.copy_of(f, head.load(queue.head.oldest)).load(fields.lanes).ne(0)):
             f.ret()

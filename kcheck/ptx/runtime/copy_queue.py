@@ -1,4 +1,4 @@
-"""The queue in which a vector keeps its asynchronous copies, from ``cp.async`` to the wait that covers them."""
+"""The queue in which a vector keeps its asynchronous copies, from ``cp.async`` until the wait for them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class CopyQueue:
-    """The layout of a vector's queue: a head, then ``capacity`` records used in a circle.
+    """The layout of a vector's queue: a head, then a ring buffer of ``capacity`` records.
 
     Attributes:
-        offset: in the vector's state.
+        offset: of the queue in the vector's state.
     """
 
     offset: int
@@ -31,15 +31,15 @@ class CopyQueue:
 
     @property
     def head(self) -> type[ctypes.Structure]:
-        """``oldest``, the number of the oldest record; ``count``, how many there are; ``groups``, how many groups
-        each lane has committed."""
+        """The fields of the head: ``oldest``, the number of the oldest record; ``count``, how many there are;
+        ``groups``, how many groups each lane has committed."""
         return _head(self.width)
 
     @property
     def copy(self) -> type[ctypes.Structure]:
-        """Of each lane ``target`` and ``source``, the ``amount`` of bytes to read, and the ``group`` that the copy
-        belongs to; for all lanes the ``size`` in bytes to write, the ``lanes`` whose copy is not made yet, as
-        bits, and the ``site``."""
+        """The fields of a record. For each lane: ``target`` and ``source``, the ``amount`` of bytes to read, and
+        the ``group`` of the copy. For all lanes: the ``size`` to write in bytes, the ``lanes`` whose copy is not
+        made yet, as bits, and the ``site``."""
         return _copy(self.width)
 
     @property
@@ -65,7 +65,7 @@ class CopyQueue:
         store_lanes(b, self.head, self._head_address(b), self.head.groups, groups)
 
     def clear(self, b: Builder) -> None:
-        """The queue of a vector that begins is empty."""
+        """Empty the queue, when a vector begins."""
         b.line(f"store [{ctypes.sizeof(self.head)} x i8] zeroinitializer, ptr {self._head_address(b)}")
 
     def _head_address(self, b: Builder) -> str:
@@ -87,7 +87,7 @@ def _copy(width: int) -> type[ctypes.Structure]:
 
 
 def _structure(name: str, fields: list[tuple[str, Any]]) -> type[ctypes.Structure]:
-    """A structure whose size is a multiple of the alignment."""
+    """A structure whose size is padded to a multiple of the alignment."""
     return type(name, (ctypes.Structure,), {"_fields_": _padded(fields)})
 
 
@@ -98,10 +98,10 @@ def _padded(fields: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def capacity(copies: int) -> int:
-    """Room for a pipeline of four stages in a kernel with this many copies in its code: a power of two."""
+    """Records for a pipeline of four stages in a kernel with this many copies in its code: a power of two."""
     return min(max(1 << (4 * copies - 1).bit_length(), _LEAST), _MOST)
 
 
 def is_copy(instruction: Instruction) -> bool:
-    """Whether it begins an asynchronous copy."""
+    """Whether an instruction begins an asynchronous copy."""
     return instruction.opcode == "cp" and "global" in instruction.modifiers

@@ -1,8 +1,8 @@
-"""Which threads wait where when a barrier goes wrong: code that runs only once a finding is certain.
+"""Finds which threads wait where when a barrier is used incorrectly. This code runs only for a certain finding.
 
-Only the first such finding of a block is recorded: once barriers no longer match, later ones do not either. Of the
-suspension points at which threads wait it names two: the one with the fewest threads, since that is where the code
-diverged from the rest of the block, and the one with the most.
+Only the first such finding of a block is recorded: once barriers do not match, later ones do not match either. A
+finding names two of the suspension points at which threads wait: the one with the fewest threads, because these
+probably diverged from the rest of the block, and the one with the most.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcheck.ptx.runtime.layout import (
 )
 
 BLAMED, WARNED = 1, 2
-"""Bits of ``Block.told``: a barrier error was recorded, after which nothing else is; a warning was recorded."""
+"""Bits of ``Block.told``: an error of a barrier was recorded, and nothing more will be; a warning was recorded."""
 
 ANY = -1
 """For DIAGNOSE and SEEK: any barrier, any kind."""
@@ -34,14 +34,14 @@ ANY = -1
 IN_BLOCK = {"launch": "ptr", "block": "ptr", **STATE}
 
 DIAGNOSE = Signature("@kcheck.diagnose", "void", {**IN_BLOCK, "only": "i32", "why": "i32"})
-"""Records a fault from what threads wait for. ``only``: a barrier's number, or ANY; ``why``: the kind of the
-fault, or 0 to determine it."""
+"""Records a fault of a barrier. ``only``: the number of the barrier, or ANY; ``why``: the kind of the fault, or 0
+to determine it."""
 
 SPLIT = Signature("@kcheck.split", "i1", {**STATE, "only": "i32"})
 """Whether only a part of a warp has reached an aligned barrier with this number."""
 
 SEEK = Signature("@kcheck.seek", "i32", {**STATE, "kind": "i32"})
-"""A thread that waits for something of this kind (or ANY), with its suspension point from bit 16 on; -1: none."""
+"""A thread that waits for this kind of event (or ANY), with its suspension point from bit 16 on; -1 if none."""
 
 GRID_SITE = Signature("@kcheck.gridsite", "i32", STATE)
 """The site of the grid barrier at which threads wait."""
@@ -65,8 +65,8 @@ def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
 
 @dataclass(frozen=True, slots=True)
 class _Census:
-    """Threads that wait, by suspension point: how many, the first of them, for which barrier, and for how many
-    threads that waits; and how many wait in all."""
+    """The waiting threads, by suspension point: how many, the first of them, their barrier, and how many threads
+    it waits for. ``alive``: how many threads wait in total."""
 
     threads: Array
     first: Array
@@ -123,7 +123,7 @@ def _kind(f: FunctionBuilder, kind: FaultKind) -> Term:
 
 
 def _take_census(state: BlockState) -> _Census:
-    """Count the threads that wait, all of them or those at the barrier ``%only``."""
+    """Count the threads that wait: all, or those at the barrier ``%only``."""
     f, only = state.code, state.code.argument("only")
     threads, first, barriers, asked = (f.zeros_of("i32", state.points) for _ in range(4))
     census = _Census(threads, first, barriers, asked, f.variable("i32", 0))
@@ -148,7 +148,7 @@ def _take_census(state: BlockState) -> _Census:
 
 
 def _fewest(state: BlockState, census: _Census) -> tuple[Term, Term]:
-    """The suspension point at which the fewest threads wait, and at how many points any do."""
+    """The suspension point at which the fewest threads wait, and the number of points at which any wait."""
     f = state.code
     places, best, fewest = f.variable("i32", 0), f.variable("i32", 0), f.variable("i32", -1)
     with state.each_point() as point:
@@ -161,7 +161,7 @@ def _fewest(state: BlockState, census: _Census) -> tuple[Term, Term]:
 
 
 def _most(state: BlockState, census: _Census, besides: Term) -> Term:
-    """The suspension point at which the most threads wait, except one."""
+    """The suspension point at which the most threads wait, except the point ``besides``."""
     f = state.code
     best, most = f.variable("i32", 0), f.variable("i32", 0)
     with state.each_point() as point:

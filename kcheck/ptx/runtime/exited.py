@@ -1,4 +1,4 @@
-"""Barriers that exited threads do not come to: whether the barrier still completes.
+"""Whether a barrier completes that exited threads never reach.
 
 Sources:
 
@@ -9,10 +9,10 @@ Sources:
 * CUDA C++ Programming Guide, "Compute Capability 7.x, Independent Thread Scheduling": ``__syncthreads()`` and
   ``bar.sync`` do not succeed until all non-exited threads of the block have reached them.
 
-A thread that skips a barrier and goes on with the code behind it is another matter: ``__syncthreads()`` may only
-be in conditional code if the condition is the same for the whole block (CUDA C++ Programming Guide,
-"Synchronization Functions"); within a warp such code deadlocks where the compiler makes the lanes reconverge
-behind the barrier. :mod:`kcheck.ptx.analysis.skips` finds the branches that skip a barrier.
+A thread that skips a barrier and continues after it is a different case: ``__syncthreads()`` may only be in
+conditional code if the condition is the same for the whole block (CUDA C++ Programming Guide, "Synchronization
+Functions"); within a warp, such code deadlocks if the compiler makes the lanes reconverge after the barrier.
+:mod:`kcheck.ptx.analysis.skips` finds the branches that skip a barrier.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SKIPPED = Signature("@kcheck.skipped", "i1", {**STATE, "only": "i32"})
 
 WHOLE_WARPS = Signature("@kcheck.whole", "void", {**STATE, "only": "i32", "budget": "i32", "found": "ptr"})
 """Counts the threads that wait for the barrier ``only`` as the hardware does, by whole warps: a warp counts as 32
-where all of its non-exited threads wait. It writes three i32 to ``found``, see FOUND_COUNTED."""
+if all of its non-exited threads wait. It writes three i32 to ``found``: see FOUND_COUNTED."""
 
 FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED = 0, 1, 2
-"""At ``found``: that count; how many threads wait in the first warps that make up ``budget``; how many threads of
-the counted warps have exited."""
+"""Indexes in ``found``: the count; how many threads wait in the first warps, up to ``budget``; how many threads of
+the warps that count as 32 have exited."""
 
 
 def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:

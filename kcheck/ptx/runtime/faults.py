@@ -1,4 +1,4 @@
-"""Records of faults: code that finds one calls :func:`report_fault`, and the host reads the records."""
+"""Records of faults: code that finds a fault calls :func:`report_fault`, and the host reads the records."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def report_fault(
     lane: Value | int = 0,
     first: Value | int | None = None,
 ) -> None:
-    """Record a fault, from a function with the parameters ``%launch`` and ``%block``, and stop the launch if a GPU
-    would.
+    """Emit code that records a fault, in a function with the parameters ``%launch`` and ``%block``, and stops the
+    launch if a GPU would.
 
     Args:
         kind: a FaultKind.
         address, size: see :class:`kcheck.ptx.abi.FaultRecord`.
-        lane: of the thread, counted from the thread ``first``; by default that is the vector's first, ``%t0``.
+        lane: the lane of the thread, counted from the thread ``first``; default: ``%t0``, the vector's first.
     """
     call(
         b,
@@ -81,7 +81,7 @@ def _fault(declarations: dict[str, str]) -> Definition:
             fault.store(FaultRecord.block, block.load(Block.index, axis), axis)
             fault.store(FaultRecord.thread, index[axis], axis)
         size = [launch.load(Launch.block_dim, axis) for axis in range(2)]
-        number_in_block = (index[2] * size[1] + index[1]) * size[0] + index[0]  # vectors may lie along y or z
+        number_in_block = (index[2] * size[1] + index[1]) * size[0] + index[0]  # vectors may be along y or z
         fault.store(FaultRecord.lanes, f.term(f.const("i32", 1)) << (number_in_block & 31))
     with f.if_among(kind, [int(kind) for kind, row in FAULTS.items() if row.stops]):
         launch.store_shared(Launch.stop, STOP_FAULT)
@@ -89,7 +89,7 @@ def _fault(declarations: dict[str, str]) -> Definition:
 
 
 def _running(declarations: dict[str, str]) -> Definition:
-    """Where a thread was when the host stopped the launch."""
+    """The function RUNNING: records where a thread was when the host stopped the launch."""
     f = FunctionBuilder(RUNNING, "noinline", exported=True, declarations=declarations, attributes="cold")
     launch = record(f, "launch", Launch)
     with f.if_(launch.load_shared(Launch.stop).eq(STOP_REQUESTED)):

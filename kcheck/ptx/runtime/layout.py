@@ -1,4 +1,4 @@
-"""What the code of a kernel and its scheduler share: suspended lanes, and the state of a block."""
+"""The structures that the code of a kernel and its scheduler share: suspended lanes, and the state of a block."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
 """The offset of the vectors' states in a block's state."""
 
 KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
-"""What lanes wait for at a suspension point, as numbers in KIND_TABLE."""
+"""What lanes may wait for at a suspension point, with its number in KIND_TABLE."""
 
 KIND_TABLE, SITE_TABLE = "@kcheck.kinds", "@kcheck.places"
 """By suspension point: what lanes wait for there, and its site."""
 
 PLAIN_TABLE = "@kcheck.plain"
-"""By suspension point: whether all threads of a block wait there for nothing but each other."""
+"""By suspension point: whether the threads of a block wait there only for each other."""
 
 STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE = "@kcheck.strict", "@kcheck.aligned", "@kcheck.meets"
 """By suspension point: whether all threads of a block must reach the same barrier; whether all threads of a
-warp must reach it together; and the first of the points that it can pair up with."""
+warp must reach it together; and the first of the points at which lanes may meet those at this one."""
 
 
 class SuspendedLanes(ctypes.Structure):
-    """The lanes of one vector at one suspension point, as bits: private to the code. The state of a vector begins
-    with one record for each point."""
+    """The lanes of one vector at one suspension point, as bits. The state of a vector begins with one record for
+    each point."""
 
     _fields_ = [
         ("waiting", ctypes.c_uint32),
-        ("released", ctypes.c_uint32),  # lanes that continue in this round
+        ("released", ctypes.c_uint32),  # lanes that continue now
         ("barrier", ctypes.c_uint32),  # the number of the barrier that they wait for
         ("expected", ctypes.c_uint32),  # threads that it waits for; 0: all
         ("exited", ctypes.c_uint32),  # unused here
@@ -50,13 +50,13 @@ class SuspendedLanes(ctypes.Structure):
 
 
 class SuspendedCollective(ctypes.Structure):
-    """The same record where the lanes wait for others of their warp."""
+    """The same record if the lanes wait for others of their warp."""
 
     _fields_ = [
         ("waiting", ctypes.c_uint32),
         ("released", ctypes.c_uint32),
-        ("members", ctypes.c_uint32),  # the lanes of the warp that the instruction names
-        ("participants", ctypes.c_uint32),  # the lanes of the warp that take part; 0: not complete yet
+        ("members", ctypes.c_uint32),  # the member mask of the instruction
+        ("participants", ctypes.c_uint32),  # the lanes of the warp that participate; 0: not complete yet
         ("exited", ctypes.c_uint32),  # lanes that had exited when the last ones arrived
         ("skipped", ctypes.c_uint32),  # unused here
     ]
@@ -66,18 +66,18 @@ POINT_BYTES = ctypes.sizeof(SuspendedLanes)
 
 
 class KernelShape(ctypes.Structure):
-    """What the scheduler knows of a kernel: a constant of the kernel's module, at SHAPE."""
+    """What the scheduler knows about a kernel: a constant in the kernel's module, named SHAPE."""
 
     _fields_ = [
-        ("points", ctypes.c_uint64),  # how many suspension points it has
+        ("points", ctypes.c_uint64),  # number of suspension points
         ("vector_bytes", ctypes.c_uint64),  # of one vector's state
-        ("posted", ctypes.c_uint64),  # where lanes that work together post operands in it …
-        ("taken", ctypes.c_uint64),  # … where the copy of them goes …
+        ("posted", ctypes.c_uint64),  # where lanes that work together post operands in that state …
+        ("taken", ctypes.c_uint64),  # … where the copy of these operands is …
         ("posted_bytes", ctypes.c_uint64),  # … and their size
-        ("unwritten", ctypes.c_uint64),  # what of it to fill with ones when a block begins …
-        ("unwritten_bytes", ctypes.c_uint64),  # … and how many bytes
-        ("axis", ctypes.c_uint64),  # along which the threads of a vector are neighbors: its place in AXES
-        ("joins", ctypes.c_uint64),  # whether INTERIOR takes several blocks
+        ("unwritten", ctypes.c_uint64),  # the part of the state to fill with ones when a block begins …
+        ("unwritten_bytes", ctypes.c_uint64),  # … and its size
+        ("axis", ctypes.c_uint64),  # index in AXES: along which axis the threads of a vector are neighbors
+        ("joins", ctypes.c_uint64),  # whether INTERIOR can run several blocks
     ]
 
 
@@ -89,7 +89,7 @@ class SchedulerModule:
     """The module of a scheduler that is being emitted.
 
     Attributes:
-        variant: of the scheduler; ``declarations``: of its module, filled here.
+        variant: of the scheduler; ``declarations``: of its module, extended here.
     """
 
     variant: SchedulerVariant
@@ -102,11 +102,11 @@ class SchedulerModule:
 
     @property
     def vectors_of_warp(self) -> int:
-        """How many vectors a warp has."""
+        """The number of vectors in a warp."""
         return WARP // self.width
 
     def shape(self, f: FunctionBuilder) -> Record:
-        """What is known of the kernel."""
+        """The record that describes the kernel."""
         self.declarations[SHAPE] = f"{SHAPE} = external constant i64"
         return Record(f, f.address_of(SHAPE), KernelShape)
 
@@ -122,26 +122,26 @@ class SchedulerModule:
 
 
 ABORTED, DONE, SEVERAL = -2, 0, -1
-"""What a kernel's function returns: the launch was stopped; all lanes have exited; they are not all at one
-suspension point. Otherwise all lanes of all these vectors are at one point: its number plus 1."""
+"""What a kernel's function returns: the launch was stopped; all lanes have exited; not all lanes are at the same
+suspension point. Otherwise it returns the number of the point at which all lanes are, plus 1."""
 
 VECTOR_BYTES = Signature("@kcheck.vector.bytes", "i64", {})
 """The size of a vector's state, for code that is emitted before it is known."""
 
 
 def vector_bytes_ir(size: int) -> Definition:
-    """The function VECTOR_BYTES, inlined wherever it is called."""
+    """The function VECTOR_BYTES, which is always inlined."""
     f = FunctionBuilder(VECTOR_BYTES, "alwaysinline")
     f.ret(size)
     return f.definition()
 
 
 def kernel_signature(width: int) -> Signature:
-    """The function of the kernel itself.
+    """The signature of the kernel's function.
 
-    It takes the state, first thread and lanes of one vector; the suspension point to resume from, plus 1, or 0 to
-    begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0 for the one
-    vector alone.
+    It takes the state, first thread and lanes of a vector; the suspension point to resume from, plus 1, or 0 to
+    begin; and ``end``: it also runs all lanes of the following vectors, up to this thread. If ``end`` is 0, it
+    runs only the one vector.
     """
     parameters = dict.fromkeys(("launch", "worker", "block", "state"), "ptr")
     parameters |= {"first": "i32", "lanes": f"i{width}", "stop": "i32", "end": "i32"}
@@ -153,16 +153,16 @@ INTERIOR = Signature(
     "i32",
     {**dict.fromkeys(("launch", "worker", "block", "state"), "ptr"), "end": "i32", "count": "i32"},
 )
-"""The kernel for interior blocks (:mod:`kcheck.ptx.lowering.interior`): ``count`` of them, neighbors along the
-axis, from ``block`` on, of ``end`` threads each.
+"""The kernel for interior blocks (:mod:`kcheck.ptx.lowering.interior`): it runs ``count`` of them, neighbors along
+the axis from ``block`` on, with ``end`` threads each.
 
-It returns how many threads of each it has run: all, or of one block those of its whole vectors; 0 if not all are
-interior blocks.
+It returns how many threads of each block it has run: all, or for a single block those of its whole vectors; 0 if
+not all blocks are interior blocks.
 """
 
 
 def point_address(b: Builder, point: int) -> Value:
-    """The record of the lanes at a suspension point, in the state ``%warp`` of a vector."""
+    """A pointer to the record of the lanes at a suspension point, in the state ``%warp`` of a vector."""
     return b.value(f"getelementptr i8, ptr %warp, i64 {point * POINT_BYTES}", "ptr")
 
 
@@ -199,7 +199,7 @@ class BlockState:
 
     @property
     def shape(self) -> Record:
-        """What is known of the kernel."""
+        """The record that describes the kernel."""
         return self.scheduler.shape(self.code)
 
     @property
@@ -209,7 +209,7 @@ class BlockState:
 
     @property
     def threads(self) -> Term:
-        """Of the block."""
+        """The number of threads in the block."""
         return self.code.argument("n")
 
     def vector(self, number: Term) -> Term:
@@ -223,7 +223,7 @@ class BlockState:
         return Record(self.code, vector, SuspendedLanes)[point]
 
     def collective(self, vector: Value, point: Value | int) -> Record:
-        """The same, where they wait for others of their warp."""
+        """The lanes of a vector at a suspension point where they wait for others of their warp."""
         return Record(self.code, vector, SuspendedCollective)[point]
 
     def table(self, name: str) -> Array:
@@ -232,25 +232,25 @@ class BlockState:
 
     @contextlib.contextmanager
     def each_vector(self) -> Iterator[Term]:
-        """For each vector, by number."""
+        """A loop over the numbers of the vectors."""
         with self.code.range((self.threads + (self.width - 1)) // self.width) as number:
             yield number
 
     @contextlib.contextmanager
     def each_point(self) -> Iterator[Term]:
-        """For each suspension point, by number."""
+        """A loop over the numbers of the suspension points."""
         with self.code.range(self.points) as point:
             yield point
 
     @contextlib.contextmanager
     def each_warp(self) -> Iterator[Term]:
-        """For each warp, by number."""
+        """A loop over the numbers of the warps."""
         with self.code.range((self.threads + (WARP - 1)) // WARP) as warp:
             yield warp
 
     @contextlib.contextmanager
     def each_vector_of(self, warp: Term) -> Iterator[tuple[Term, Term]]:
-        """For each vector of a warp: its state, and the number of its first lane in the warp."""
+        """A loop over the vectors of a warp: the state of each, and the number of its first lane in the warp."""
         with self.code.range(self.scheduler.vectors_of_warp) as part:
             number = warp * self.scheduler.vectors_of_warp + part
             with self.code.if_(number * self.width < self.threads):

@@ -1,4 +1,4 @@
-"""Looking up addresses: what checked accesses call off the usual path, once per instruction and allocation."""
+"""Looks up addresses, for checked accesses off the fast path: usually once per instruction and allocation."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.faults import report_fault
 
 VECTOR = {"launch": "ptr", "worker": "ptr", "block": "ptr", "warp": "ptr", "t0": "i32"}
-"""The parameters that say which vector runs."""
+"""The parameters that identify the current vector."""
 
 CONTEXT = {**VECTOR, "site": "i32"}
-"""The parameters of every function that is called by code of a vector, besides addresses and masks."""
+"""The parameters of every function that the code of a vector calls, in addition to addresses and masks."""
 
 ARGUMENTS = ", ".join(f"{kind} %{name}" for name, kind in CONTEXT.items())
-"""The same as text."""
+"""The parameters of CONTEXT as text."""
 
 SHARED_CONTEXT = {"window": "i64", "extent": "i64"}
-"""More parameters for accesses of the shared space: where the window is, and its statically known bytes."""
+"""More parameters for accesses to shared memory: the start of the window, or of an array in it, and its bytes."""
 
 SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
-"""Space numbers of RESOLVE. Generic: allocations, then the shared window, then the kernel's parameters, then the
-lane's local memory."""
+"""The numbers of spaces for RESOLVE. A generic address is looked up in allocations, the shared window, the
+kernel's parameters, and the lane's local memory, in this order."""
 
 RESOLVE = Signature(
     "@kcheck.resolve",
@@ -41,8 +41,8 @@ RESOLVE = Signature(
         "lane": "i32",
     },
 )
-"""Whether one lane may access [address, address + size), recording a fault if not. The address must also be a
-multiple of ``align``."""
+"""Whether one lane may access [address, address + size), where the address must be a multiple of ``align``.
+Records a fault if not."""
 
 BOUNDS = "@kcheck.bounds"
 
@@ -52,7 +52,7 @@ ALLOCATION = Signature("@kcheck.allocation", "ptr", {"launch": "ptr", "a": "i64"
 
 @dataclass(frozen=True, slots=True)
 class LocalLayout:
-    """The place of local memory in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
+    """Local memory in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
 
     With ``Checks.init`` the init byte of each byte is ``init`` bytes after it.
     """
@@ -63,7 +63,7 @@ class LocalLayout:
 
 
 def context(f: FunctionBuilder) -> dict[str, Term]:
-    """The arguments of a function with CONTEXT, to hand them on."""
+    """The arguments that a function with CONTEXT passes on."""
     return {name: f.argument(name) for name in CONTEXT}
 
 
@@ -78,7 +78,7 @@ def at_site(site: int) -> dict[str, Value | int]:
 
 
 def find_allocation(f: FunctionBuilder, address: Value) -> Record:
-    """The last allocation that begins at or below an address, or null."""
+    """The last allocation that begins at or below an address; null if there is none."""
     return Record(f, f.run(ALLOCATION, launch=f.argument("launch"), a=address), AllocationRecord)
 
 
@@ -102,14 +102,14 @@ def bounds_ir(bounds: Sequence[tuple[int, int]]) -> str:
     """The table of the parts of the shared window that instructions may access.
 
     Args:
-        bounds: by site: offset in the window and size, in bytes; a size of 0 stands for the whole window.
+        bounds: by site: the offset in the window and the size, in bytes; a size of 0 means the whole window.
     """
     numbers = ", ".join(f"i64 {number}" for pair in bounds for number in pair)
     return f"{BOUNDS} = internal constant [{2 * len(bounds)} x i64] [{numbers}]"
 
 
 def _allocation() -> Definition:
-    """A binary search of the table of allocations."""
+    """The function ALLOCATION: a binary search in the table of allocations."""
     f = FunctionBuilder(ALLOCATION, "noinline", attributes="cold")
     launch = record(f, "launch", Launch)
     table = launch.records(Launch.allocations, AllocationRecord)
@@ -145,7 +145,7 @@ class _Resolve:
         self.space = self.f.argument("space")
 
     def definition(self) -> Definition:
-        """The function."""
+        """The definition of RESOLVE."""
         f = self.f
         with f.if_((self.address & (f.argument("align") - 1)).ne(0)):
             self._refuse(int(FaultKind.MISALIGNED))
@@ -196,7 +196,7 @@ class _Resolve:
                 self._remember(base, size)
 
     def _remember(self, base: Term, size: Term) -> None:
-        """Note for the next time where the instruction may access memory, and allow it."""
+        """Record where the instruction may access memory, for its next access, and return true."""
         cache = self.worker.records(Worker.sites, SiteCache)[self.f.argument("site")]
         cache.store(SiteCache.base, base)
         cache.store(SiteCache.limit, size - self.size + 1)

@@ -1,25 +1,26 @@
 """Checked memory access: the functions that loads and stores are lowered to.
 
-An access of W lanes takes the first of these that fits:
+An access of W lanes takes the first of these paths that is possible:
 
 1. *contiguous*: lane i is at lane 0's address plus i elements, and W elements from there are inside the
-   allocation that this instruction touched before (:class:`kcheck.ptx.abi.SiteCache`): one access.
+   allocation that this instruction accessed before (:class:`kcheck.ptx.abi.SiteCache`): one access.
 2. *one address* for all lanes of a load: one scalar access.
-3. contiguous among the active lanes only: the same as 1, if lane 0 is off or the array ends within W elements.
-4. *gather*: every active lane is inside that same allocation.
+3. *masked*: lane 0 is inactive, and the active lanes are contiguous and inside that allocation: one masked access.
+4. *gather* or *scatter*: every active lane is inside that allocation.
 5. lane by lane, each address looked up in the table; an access outside all allocations is recorded and dropped.
 
-Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is
-accessed by the address of the first, and only that is checked, with the row's length. Where it shows that lanes
-are a constant number of elements apart, the first and the last active lane are checked. For every second word,
-with all lanes on, all words between are loaded and shuffled; a store writes the words of the lanes only. Shared
-memory is one window for all, or one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known
-without a record of what an instruction touched before.
+If the analysis shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is accessed
+by the address of the first, and only this address is checked, with the row's length. If it shows that lanes are a
+constant number of elements apart, the first and the last active lane are checked. If they access every second word
+and all lanes are active, a load also loads the words between and shuffles; a store writes only the words of the
+lanes. Shared memory is one window for all accesses, or one array of it
+(:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of earlier accesses.
 
-1 and 2 are inlined and do not look at the mask: finding the first active lane and extracting its address from a
-vector cost more than the access. The rest is one function that is called: inlined, it was half of the code that
-LLVM had to compile. Source of the alignment rule: PTX ISA, "Addresses as Operands": an access must be at a
-multiple of its size.
+1 and 2 are inlined and do not depend on the first active lane: to find it and extract its address from a vector
+cost more than the access. The rest is one function that is called: inlined, it was half of the code that LLVM had
+to compile.
+
+Source of the alignment rule: PTX ISA, "Addresses as Operands": an access must be at a multiple of its size.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def _resolve(f: FunctionBuilder, access: AccessKind, address: Value, lane: Value
 
 
 def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> Definition:
-    """The access of one address (W = 1, or the same for all lanes).
+    """The function that accesses one address (W = 1, or the same for all lanes).
 
     A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
-    With companions a load also takes a pointer for the value's, and a store the companion, after these.
+    With companions, a load also takes a pointer for the companion of the value, and a store takes the companion.
     """
     shape = mangle(access.element) + (access.companions.suffix if access.companions else "")
     given = {"a": "i64", **access.value_and_companion, "lane": "i32", **context_of(access.space)}
@@ -83,7 +84,7 @@ def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> Definition:
 
 
 def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
-    """Return from an access that may not be made: a load gives 0."""
+    """Return from an access that is not allowed. A load returns 0."""
     if access.store:
         f.ret()
         return
@@ -97,11 +98,11 @@ def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
 
 
 def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> list[Definition]:
-    """The access of W addresses, then what it calls.
+    """The function that accesses W addresses, followed by the functions that it calls.
 
-    A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, anything in inactive
-    lanes; a store takes (addresses, values, mask, context). ``outlined``: called, not inlined. With companions a
-    load also takes a pointer for those of the values, and a store theirs, before the mask.
+    A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, unspecified values in
+    inactive lanes; a store takes (addresses, values, mask, context). ``outlined``: it is called, not inlined. With
+    companions, a load also takes a pointer for those of the values, and a store takes them, before the mask.
     """
     shape = mangle(access.element, access.width) + (access.companions.suffix if access.companions else "")
     given = {"a": access.addresses, **access.value_and_companion, "m": access.mask, **context_of(access.space)}
@@ -110,13 +111,13 @@ def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) 
     if access.space != "local":
         _quick(f, access)
     _slow_call(f, access)
-    if access.companions is not None:  # the slow path stays in the plain function, and in one for companions
+    if access.companions is not None:  # the slow path calls the plain slow function, and one for companions
         return [f.definition()]
     return [f.definition(), _slow(access, declarations)]
 
 
 def _quick(f: FunctionBuilder, access: AccessKind) -> None:
-    """What does not look at the mask: lanes side by side, and loads from one address."""
+    """The fast paths: contiguous lanes, and loads from one address."""
     W, size, mask = access.width, access.size, f.argument("m")
     addresses = f.argument("a")
     known = KnownElements.of(f, access.space, size, W)
@@ -124,7 +125,7 @@ def _quick(f: FunctionBuilder, access: AccessKind) -> None:
     all_low = f.term(f.splat(low, W))
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])
     side_by_side = none_of(f, (all_low + steps).ne(addresses), mask)
-    # Values used on paths marked unlikely get the spills, so the path for one address must not be.
+    # LLVM spills values that are used on unlikely paths, so the path for one address must not be unlikely.
     is_fine = side_by_side & known.include(low, row=True)
     with f.if_(is_fine, LIKELY if access.store else ""):
         _whole(f, access, low)
@@ -139,8 +140,8 @@ def _quick(f: FunctionBuilder, access: AccessKind) -> None:
 def _whole(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     """Access W elements from an address on, and return.
 
-    All of them are in the allocation: a load may take them all. An access under a mask costs 10 ns on some
-    processors, more than the rest of a stencil: a store has one only where a lane is off.
+    All of them are in the allocation, so a load may load them all. A masked access costs 10 ns on some processors,
+    more than the rest of a stencil, so a store is masked only if a lane is inactive.
     """
     W = access.width
     if access.store:
@@ -158,7 +159,7 @@ def _whole(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
 
 
 def _slow_call(f: FunctionBuilder, access: AccessKind) -> None:
-    """Leave the access to the slow function, and its companions to theirs."""
+    """Call the slow function for the access, and the one for its companions."""
     given = {"a": f.argument("a"), "m": f.argument("m"), **context(f)}
     if access.companions is not None:
         companion = {name: f.argument(name) for name in (("s",) if access.store else ("so",))}
@@ -171,7 +172,7 @@ def _slow_call(f: FunctionBuilder, access: AccessKind) -> None:
 
 
 def _slow(access: AccessKind, declarations: dict[str, str]) -> Definition:
-    """The function for lanes that are not side by side, or not all inside."""
+    """The function for lanes that are not contiguous, or not all in bounds."""
     f = FunctionBuilder(slow_signature(access), "noinline", access.width, declarations)
     addresses, mask = f.argument("a"), f.argument("m")
     known = None if access.space == "local" else site_window(f)
@@ -202,10 +203,10 @@ def _slow(access: AccessKind, declarations: dict[str, str]) -> Definition:
 
 
 def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
-    """Access lanes that are all inside, and return.
+    """Access lanes that are all in bounds, and return.
 
-    At once if the active ones are side by side and the first lane is off. If it is on, the caller has looked, and
-    found them elsewhere or at the end of the array.
+    This is one masked access if the first lane is inactive and the active ones are contiguous. If the first lane
+    is active, the caller has already checked that they are not contiguous, or that the allocation ends too early.
     """
     W, size = access.width, access.size
     addresses, mask = f.argument("a"), f.argument("m")
@@ -228,10 +229,10 @@ def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
 
 
 def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> Definition:
-    """The access of W elements side by side, by the address of the first.
+    """The function that accesses W contiguous elements, by the address of the first.
 
-    It takes that address instead of W, otherwise as :func:`vector_ir`, whose slow path serves accesses that are
-    not entirely inside.
+    It takes this address instead of W addresses; otherwise its parameters are those of :func:`vector_ir`, whose
+    slow path handles accesses that are not entirely in bounds.
     """
     W, size = access.width, access.size
     given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}
@@ -250,13 +251,13 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
 
 
 _SHUFFLED = 4
-"""The least bytes of an element that processors move from lane to lane by one instruction."""
+"""The bytes of the smallest element that processors move from lane to lane with one instruction."""
 
 
 def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     """Access every second element from an address on, one for each lane, and return.
 
-    Two loads and a shuffle are quicker than a gather. A store leaves the elements between alone.
+    Two loads and a shuffle are faster than a gather. A store does not change the elements between.
     """
     W, size, near = access.width, access.size, low.to("ptr")
     if access.store:
@@ -264,17 +265,16 @@ def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
         masked_store(f, f.shuffle(value, value, [lane // 2 for lane in range(2 * W)]), near, size, on)
         f.ret()
         return
-    # The second load ends with the last lane's element, not behind it.
+    # The second load ends with the last lane's element, not after it.
     first, last = (f.load(access.element, f.offset(near, n * size), size, W) for n in (0, W - 1))
     f.ret(f.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)]))
 
 
 def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool) -> Definition:
-    """The access of W elements ``stride`` bytes apart, by the address of the first lane.
+    """The function that accesses W elements ``stride`` bytes apart, by the address of the first lane.
 
-    ``stride`` is a multiple of the element's size other than 0. If the first and the last active lane are inside
-    one window and aligned, those between them are, too, with all that lies between. Parameters are those of
-    :func:`row_ir`.
+    ``stride`` is a multiple of the element's size, and not 0. If the first and the last active lane are inside one
+    window and aligned, the lanes and all bytes between them are, too. The parameters are those of :func:`row_ir`.
     """
     W, size = access.width, access.size
     given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}

@@ -1,4 +1,4 @@
-"""The functions of the CUDA runtime that code on a device calls: ``vprintf`` and ``malloc``.
+"""The functions of the CUDA runtime that device code calls: ``vprintf`` and ``malloc``.
 
 Source: CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation".
 """
@@ -14,7 +14,7 @@ from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import LocalLayout
 
 PRINT_BYTES = 512
-"""Bytes of arguments that one vprintf keeps, at most (32 arguments of 8 bytes are the most that CUDA takes)."""
+"""The most bytes of arguments that one vprintf stores. CUDA allows 32 arguments of 8 bytes."""
 
 PRINT = Signature(
     "@kcheck.print",
@@ -27,10 +27,10 @@ PRINT = Signature(
         "data": "i64",
     },
 )
-"""Keeps the format and the arguments of one lane in the print buffer, as a PrintRecord."""
+"""Stores the format and the arguments of one lane in the print buffer, as a PrintRecord."""
 
 MALLOC = Signature("@kcheck.malloc", "i64", {"launch": "ptr", "size": "i64"})
-"""The address of a block of the device heap, a multiple of 16; 0 when it is used up. Nothing is given back."""
+"""Allocates from the device heap: returns a multiple of 16, or 0 if the heap is full. Memory is not reused."""
 
 _ALIGNMENT = 16
 

@@ -1,7 +1,7 @@
-"""The slow path of the block scheduler: every suspension point of every vector, round after round.
+"""The slow path of the block scheduler: examines every suspension point of every vector, again and again.
 
-Lanes in a loop that may spin continue whenever another lane had a turn; a barrier is complete when as many threads
-have arrived as it waits for, and that many continue; when no thread can continue otherwise, that is a finding, and
+Lanes in a loop that may spin continue whenever another lane had a turn. A barrier is complete when as many threads
+have arrived as it waits for, and that many continue. If no thread can continue otherwise, that is a finding, and
 all barriers count as complete.
 """
 
@@ -41,18 +41,18 @@ SLOW_PATH = Signature(
     "i32",
     {"launch": "ptr", "worker": "ptr", "block": "ptr", **STATE, "resume": "i32"},
 )
-"""Runs a block from where its lanes are suspended until it is done or at a grid barrier. ``resume``: not 0 to
-continue behind the grid barrier."""
+"""Runs a block from where its lanes are suspended until it ends or is at a grid barrier. ``resume``: not 0 to
+continue after the grid barrier."""
 
 RACE_BARRIER = Signature("@kcheck.race.barrier", "void", {"launch": "ptr"})
 
 _COMPLETE, _FORCED, _GRID = 1, 2, 3
-"""The lanes that a round releases: those whose barrier is complete; those at any barrier of the block; those at a
-grid barrier."""
+"""The lanes that an iteration releases: those whose barrier is complete; those at any barrier of the block; those
+at a grid barrier."""
 
 
 def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
-    """The slow path and what it calls, by name."""
+    """The slow path and the functions that it calls, by name."""
     f = FunctionBuilder(SLOW_PATH, "noinline", declarations=scheduler.declarations)
     _SlowPath(f, scheduler).emit()
     return {
@@ -66,8 +66,8 @@ def definitions(scheduler: SchedulerModule) -> dict[str, Definition]:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """Lanes of a vector at a suspension point: the vector's state and first thread, the number of the point, the
-    record of the lanes, and what they wait for."""
+    """The lanes of a vector at a suspension point: the state and first thread of the vector, the number of the
+    point, the record of the lanes, and the kind of event that they wait for."""
 
     vector: Term
     first: Term
@@ -77,7 +77,7 @@ class _Point:
 
 
 class _SlowPath:
-    """Emits the rounds."""
+    """Emits the loop."""
 
     def __init__(self, f: FunctionBuilder, scheduler: SchedulerModule) -> None:
         self.f = f
@@ -93,7 +93,7 @@ class _SlowPath:
         self.completion = BarrierCompletion(self.state, self.block, self.tally, self.progress, found)
 
     def emit(self) -> None:
-        """The function's body."""
+        """Emit the body of the function."""
         f = self.f
         behind_grid_barrier = f.variable("i1", f.argument("resume").ne(0))
         with f.loop():
@@ -115,7 +115,7 @@ class _SlowPath:
 
     @contextlib.contextmanager
     def _each(self) -> Iterator[_Point]:
-        """For each vector, in the launch's order, and each suspension point."""
+        """A loop over the vectors, in the order of the launch, and their suspension points."""
         f, state = self.f, self.state
         with state.each_vector() as vector:
             number = f.variable("i32", vector)
@@ -127,7 +127,7 @@ class _SlowPath:
                 yield _Point(vector, first, point, state.lanes(vector, point), kind)
 
     def _count(self) -> None:
-        """Count the threads that wait, by what they wait for."""
+        """Count the waiting threads by what they wait for."""
         f, tally = self.f, self.tally
         tally.clear()
         with self._each() as point:
@@ -146,7 +146,7 @@ class _SlowPath:
                 tally.meets.value = 1
 
     def _decide(self) -> None:
-        """Decide whom to release, or return."""
+        """Decide which lanes to release, or return."""
         f, tally = self.f, self.tally
         with f.if_(tally.alive.value.eq(0)):
             f.ret(FINISHED)
@@ -160,7 +160,7 @@ class _SlowPath:
                 self._unstick()
 
     def _unstick(self) -> None:
-        """No thread can continue: wait at the grid barrier, or record a finding and let them go."""
+        """If no thread can continue: return at a grid barrier, or record a finding and release the lanes."""
         f, tally = self.f, self.tally
         with f.if_(tally.at_grid.value.eq(tally.alive.value)):
             with f.if_(tally.alive.value.ne(self.state.threads)):

@@ -2,9 +2,9 @@
 
 Source: CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface Instructions".
 
-A coordinate ``x`` in texels is in texel ``floor(x)``. With linear filtering ``x - 0.5`` gives the first texel and,
-as its fraction, the weight of the next one, rounded to 8 fractional bits. The guide does not say how the
-weighted sum is rounded; here it is computed in float64 and rounded to float32 once.
+A coordinate ``x`` in texels is in texel ``floor(x)``. With linear filtering, the integer part of ``x - 0.5`` is
+the first texel, and its fraction, rounded to 8 fractional bits, the weight of the next one. The guide does not say
+how the weighted sum is rounded; here it is computed in float64 and rounded to float32 once.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import CONTEXT
 
 WORDS = 5
-"""Words of a fetch: four channels, and whether a texel that it depends on is uninitialized (-1 if so)."""
+"""The words of a fetch: four channels, and -1 if a texel that it depends on is uninitialized, else 0."""
 
 CORNERS = 8
 """The most texels that a fetch depends on."""
 
 LAYER, INTEGER, GATHER = 4, 8, 16
-"""Bits of ``form`` beside its dimensions (1 to 3); from bit 5 on the component to gather."""
+"""Bits of ``form`` in addition to the number of dimensions (1 to 3). From bit 5 on: the component to gather."""
 
 SAMPLES = 8
-"""The same for a surface: x counts texels, and a texel is accessed; otherwise x counts bytes."""
+"""A bit of ``form`` for surfaces: x counts texels, and a whole texel is accessed; otherwise x counts bytes."""
 
 _COMPONENT = 5
 
 SURFACE_MODES = ("trap", "clamp", "zero")
-"""By number: what an access outside a surface does."""
+"""What an access outside a surface does, by number."""
 
 _AXIS = Signature("@kcheck.texture.axis", "float", {"x": "float", "n": "i32", "mode": "i32", "unit": "i32"})
-"""A coordinate in texels; ``unit``: it is normalized."""
+"""A coordinate in texels. ``unit``: whether ``x`` is normalized."""
 
 _INDEX = Signature("@kcheck.texture.index", "i32", {"i": "i32", "n": "i32", "mode": "i32", "unit": "i32"})
-"""The number of a texel on an axis, or -1 for the border's color."""
+"""The number of a texel on an axis, or -1 for the border color."""
 
 _CHANNEL = Signature("@kcheck.texture.channel", "i32", {"texture": "ptr", "address": "i64"})
 """The channel at an address, as a fetch without filtering returns it."""
@@ -52,8 +52,8 @@ FETCH = Signature(
     "i1",
     {"launch": "ptr", "handle": "i64", "place": "ptr", "form": "i32", "out": "ptr", "addresses": "ptr"},
 )
-"""Fetch for one lane: ``place`` are four words, ``out`` WORDS, ``addresses`` CORNERS of i64: the texels that the
-result depends on, the rest 0. Returns whether the handle is a texture."""
+"""Fetches for one lane. ``place`` has four words, ``out`` WORDS words, and ``addresses`` CORNERS i64: the texels
+that the result depends on, then 0. Returns whether the handle is a texture."""
 
 SURFACE = Signature(
     "@kcheck.surface.address",
@@ -69,19 +69,19 @@ SURFACE = Signature(
         "lane": "i32",
     },
 )
-"""The address of ``size`` bytes of a surface in one lane; 0: the lane does not access it. ``mode``: of
-SURFACE_MODES; ``kind``: the fault to record for what is outside."""
+"""The address of ``size`` bytes of a surface for one lane; 0 if the lane must not access it. ``mode``: an index of
+SURFACE_MODES; ``kind``: the fault to record if the address is outside."""
 
 QUERY = Signature(
     "@kcheck.texture.query",
     "i1",
     {"launch": "ptr", "handle": "i64", "what": "i32", "surface": "i32", "out": "ptr"},
 )
-"""A property of an object, by its number in QUERIES; returns whether the handle is one."""
+"""Stores a property of an object in ``out``. ``what``: an index of QUERIES. Returns if the handle is valid."""
 
 QUERIES = ("width", "height", "depth", "array_size", "normalized_coords", "num_mipmap_levels", "num_samples")
 FORMAT, CHANNELS = range(len(QUERIES), len(QUERIES) + 2)
-"""What else QUERY answers: the TextureFormat, and the channels of a texel."""
+"""Two more properties for QUERY: the TextureFormat, and the number of channels of a texel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, De
     """The functions of this file, by name.
 
     Args:
-        tracks_init: a fetch tells whether a texel is uninitialized.
+        tracks_init: whether a fetch returns if a texel is uninitialized.
     """
     return {
         _AXIS.name: _axis(declarations),
@@ -127,7 +127,7 @@ def _float(f: FunctionBuilder, name: str, x: Value, y: Value | float) -> Term:
 
 
 def _axis(declarations: dict[str, str]) -> Definition:
-    """Wrap and mirror are defined for normalized coordinates only (guide, table "Addressing Modes")."""
+    """Wrap and mirror are defined only for normalized coordinates (guide, table "Addressing Modes")."""
     f = FunctionBuilder(_AXIS, "noinline", declarations=declarations)
     x, n, mode = f.variable("float", f.argument("x")), f.argument("n"), f.argument("mode")
     size = f.term(f.cast("uitofp", n, "float"))
@@ -141,7 +141,7 @@ def _axis(declarations: dict[str, str]) -> Definition:
             is_odd = f.term(f.compare("one", half, f.intrinsic("floor", half)))
             x.value = is_odd.select(_float(f, "fsub", f.const("float", 1.0), fraction), fraction)
         x.value = _float(f, "fmul", x.value, size)
-    # What is further outside than the texels beside the edge is as those are; and what is not a number.
+    # Coordinates far outside have the same result as those next to the edge, and so has NaN.
     low = f.intrinsic("maxnum", x.value, f.const("float", -2.0))
     f.ret(f.intrinsic("minnum", low, _float(f, "fadd", size, 2.0)))
     return f.definition()
@@ -199,7 +199,7 @@ class _Fetch:
         self.place = f.array("place", "i32")
 
     def definition(self) -> Definition:
-        """The function."""
+        """The definition of FETCH."""
         f = self.f
         found = f.run(_FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=0)
         f.fill(f.argument("out"), 0, 4 * WORDS)
@@ -252,7 +252,7 @@ class _Fetch:
         return axes
 
     def _corners(self, axes: _Axes) -> None:
-        """Each texel: bit ``axis`` of its number says whether it is the second one on that axis."""
+        """Process each texel. Bit ``axis`` of its number says whether it is the second one on that axis."""
         f, one = self.f, self.f.term(self.f.const("i32", 1))
         many = (self.is_filtered | self.gathers).select(one << self.dimensions, 1)
         with f.range(many) as corner:
@@ -272,12 +272,12 @@ class _Fetch:
                 layer = f.term(f.intrinsic("smax", self.place[0], f.const("i32", 0)))
                 place[2] = f.intrinsic("umin", layer, most)
             has_weight = f.term(f.compare("une", weight.value, f.const("double", 0.0)))
-            with f.if_(has_weight | self.gathers):  # the others have no part in the result
+            with f.if_(has_weight | self.gathers):  # the others do not contribute
                 self._texel(corner, place, outside.value, weight.value)
 
     def _texel_number(self, i: Term, axis: Term) -> Term:
         f, texture = self.f, self.texture
-        # A fetch from linear memory returns 0 outside (CUDA Runtime API, tex1Dfetch).
+        # A fetch outside linear memory returns 0 (CUDA Runtime API, tex1Dfetch).
         mode = (
             texture.load(Texture.is_linear_memory)
             .ne(0)
@@ -287,7 +287,7 @@ class _Fetch:
         return f.run(_INDEX, i=i, n=texture.load(Texture.extent, axis), mode=mode, unit=unit)
 
     def _texel(self, corner: Term, place: Array, outside: Term, weight: Term) -> None:
-        """Add a texel to the result, or for a gather put one channel in its place."""
+        """Add a texel to the result, or store one of its channels for a gather."""
         f, texture = self.f, self.texture
         at = texture.load(Texture.base) + place[0].to("i64") * texture.load(Texture.texel_bytes).to("i64")
         at = at + place[1].to("i64") * texture.load(Texture.row_pitch)
@@ -323,7 +323,7 @@ class _Fetch:
 
 
 def _surface(declarations: dict[str, str]) -> Definition:
-    """Of a layered surface the layer comes first."""
+    """The function SURFACE. The first coordinate of a layered surface is the layer."""
     f = FunctionBuilder(SURFACE, "noinline", declarations=declarations)
     handle, mode = f.argument("handle"), f.argument("mode")
     form, place, lane = f.argument("form"), f.array("place", "i32"), f.argument("lane")
@@ -336,7 +336,7 @@ def _surface(declarations: dict[str, str]) -> Definition:
     skipped = (form & LAYER) >> 2
 
     def add(word: Value, room: Term, step: Term) -> None:
-        """``room``: how many values the coordinate may have; ``step``: bytes from one to the next."""
+        """Add a coordinate to the address. ``room``: how many values it may have; ``step``: bytes between them."""
         number = f.variable("i32", word)
         with f.unless(number.value < room):
             outside.value = 1

@@ -1,4 +1,4 @@
-"""Which lanes take part in a warp-level operation if the vectors are narrower than the warp."""
+"""Finds which lanes participate in a warp-level operation if the vectors are narrower than the warp."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kcheck.ptx.runtime.layout import (
 )
 
 RENDEZVOUS = Signature("@kcheck.rendezvous", "i1", {"launch": "ptr", **STATE, "force": "i1"})
-"""Decides which lanes go on with what they do together in a warp, and returns whether any do. The lanes of a warp
-at a suspension point are ready when all of the warp that its member mask names have come to it, or to one that it
-may meet with the same mask, or have exited; with ``force`` all are. The participants are written to the point's
-record in each vector, 0 where it is not ready, and what its lanes posted is copied."""
+"""Decides which lanes continue with a warp-level operation, and returns whether any do. The lanes of a warp at a
+suspension point are ready when all lanes in their member mask have exited, or wait at this point, or at one that
+it may meet, with the same mask; with ``force``, all are ready. The participants are written to the record of the
+point in each vector (0 if it is not ready), and the posted operands are copied."""
 
 MEETING = Signature("@kcheck.meeting", "i32", {**STATE, "warp": "i32", "point": "i32", "mask": "i32"})
 """The lanes of a warp that wait, with this mask, at a point or at one that it may meet."""
@@ -93,7 +93,7 @@ def _meet(f: FunctionBuilder, warp: Term, point: Term, mask: Term) -> Term:
 
 
 class _Synchronized:
-    """For racecheck: the lanes of a warp that go on, and the mask that each of them names."""
+    """For racecheck: the lanes of a warp that continue, and the member mask of each."""
 
     def __init__(self, f: FunctionBuilder, scheduler: SchedulerModule) -> None:
         self.code = f
@@ -102,11 +102,11 @@ class _Synchronized:
         self.masks = f.local(f"[{WARP} x i32]", 64)
 
     def clear(self) -> None:
-        """Begin with no lanes."""
+        """Remove all lanes."""
         self.going.value = 0
 
     def add(self, lanes: Term, mask: Term) -> None:
-        """Add lanes that name a mask."""
+        """Add lanes with a member mask."""
         f = self.code
         self.going.value |= lanes
         chosen = f.bits_mask(lanes, WARP)
@@ -114,7 +114,7 @@ class _Synchronized:
         f.store(f.select(chosen, mask, old), Value(self.masks, "ptr"), 64)
 
     def report(self, warp: Term) -> None:
-        """Report to racecheck that they synchronize."""
+        """Report to racecheck that the lanes synchronize."""
         f = self.code
         masks = Value(self.masks, "ptr")
         self.scheduler.run(

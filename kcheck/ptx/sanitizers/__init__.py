@@ -1,1 +1,1 @@
-"""Checks beyond memory and barriers, compiled into the code only where they are on."""
+"""Checks beyond memory and barriers, compiled into the code only if they are enabled."""

@@ -1,6 +1,7 @@
-"""Coverage: notes which basic blocks and which ways out of branches were reached, a byte for each.
+"""Coverage: records which basic blocks were reached and which outcomes branches had, with a byte for each.
 
-It finds nothing wrong, but it watches as a sanitizer does. A byte is only ever set, so threads need no lock.
+It reports no errors, but it observes functions as a sanitizer does. Bytes are only set and never cleared, so
+threads need no lock.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
 
 _NOWHERE = 0
-"""The byte that is set where a way out was not taken, so that no code has to branch."""
+"""The byte that is set where a branch did not have an outcome, so that no other branch is needed."""
 
 
 class CoverageObserver(Observer):
-    """Notes what is reached in one function."""
+    """Records what is reached in one function."""
 
     def __init__(self, fn: FunctionLowering, cfg: Cfg, points: list[CodePoint]) -> None:
         self.fn = fn
@@ -31,18 +32,18 @@ class CoverageObserver(Observer):
         self._points = points
 
     def begins(self, operations: Sequence[Operation]) -> None:
-        """The lines of a block are reached, but not those whose instructions are under a predicate."""
+        """The lines of a block are reached, except those of instructions under a predicate."""
         lines = [place for o in operations if not self._is_conditional(o) for place in self._places(o)]
         self._note(self._point(CodePoint(tuple(dict.fromkeys(lines)))))
 
     def branches(self, operation: Operation, condition: Operand) -> None:
-        """One way out of a branch is taken by some lanes, and another one by others."""
+        """Record each outcome of a branch that any active lane has."""
         b = self.fn.b
         if isinstance(operation, Instruction) and operation.opcode == "brx":
             index = b.splat(self.fn.read(operation, condition, TYPES["u32"]))
             ways = self._ways[id(operation)]
             for way in range(ways):
-                name = "uge" if way == ways - 1 else "eq"  # an index past the end takes the last way
+                name = "uge" if way == ways - 1 else "eq"  # an index past the end takes the last target
                 self._way(operation, way, b.splat(b.compare(name, index, way)))
         elif operation.guard is not None and condition == operation.guard and not self._is_always(operation):
             holds = b.splat(self.fn.load(operation.guard.name, "pred"))
@@ -62,16 +63,16 @@ class CoverageObserver(Observer):
         self._note(b.select(here, b.const("i64", number), b.const("i64", _NOWHERE)))
 
     def _is_conditional(self, operation: Operation) -> bool:
-        """Whether it is executed by the lanes alone for which its predicate holds. A branch is executed by all."""
+        """Whether only the lanes for which its predicate holds execute it. All lanes execute a branch."""
         is_branch = isinstance(operation, Instruction) and operation.opcode == "bra"
         return operation.guard is not None and not is_branch and not self._is_always(operation)
 
     def _is_always(self, operation: Operation) -> bool:
-        """Whether the predicate is a constant, as Triton writes where there is no mask."""
+        """Whether the predicate is a constant, as in Triton's loads and stores without a mask."""
         return isinstance(operation.guard, Register) and operation.guard.name in self.fn.constants
 
     def _places(self, operation: Operation) -> tuple[Place, ...]:
-        """The user's lines that an operation is of, innermost first."""
+        """The lines of the user's source that an operation belongs to, innermost first."""
         return tuple(place for place in self.fn.unit.places(operation) if is_users(place[0]) and place[1])
 
     def _point(self, point: CodePoint) -> int:
@@ -88,7 +89,7 @@ class CoverageObserver(Observer):
 
 
 class Coverage(Sanitizer):
-    """Counts for one kernel.
+    """Records coverage of one kernel.
 
     Attributes:
         points: the meaning of each byte at ``Launch.coverage``; the first one has none.

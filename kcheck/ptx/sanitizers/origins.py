@@ -1,7 +1,7 @@
-"""Where values in later reports came from: records by site and thread, and the reports that look there.
+"""Where the values in later reports came from: records by site and thread, and the reports that use them.
 
 A load of undefined bits, or arithmetic that wraps, is recorded where it happens, which is rare; only a bad use of
-the value is an error. The sites from which a use may get its value are known when a function is lowered: the
+the value is an error. The sites that a use may get its value from are known when a function is lowered: the
 report names the one that the thread executed last.
 """
 
@@ -35,7 +35,7 @@ _WHERE = {"launch": "ptr", "worker": "ptr", "block": "ptr", "t0": "i32"}
 TELL = Signature(
     "@kcheck.tell", "void", {**_WHERE, "site": "i32", "kind": "i32", "lanes": "i32", "sources": "ptr"}
 )
-"""Reports a bad use in the first of some lanes. ``sources`` are the sites that the value may come from, then -1.
+"""Reports a bad use in the first of ``lanes``. ``sources`` are the sites that the value may come from, then -1.
 The report names the one that this thread executed last."""
 
 
@@ -49,8 +49,8 @@ class OriginLog(Sanitizer):
     """The records of one kernel, for the sanitizers that share them."""
 
     def __init__(self) -> None:
-        self._sites: dict[int, int] = {}  # by key, the site of a record
-        self._uses: dict[str, frozenset[int | None]] = {}  # by table, the keys that a use may get its value from
+        self._sites: dict[int, int] = {}  # the site of a record, by key
+        self._uses: dict[str, frozenset[int | None]] = {}  # the keys that a use may get its value from, by table
 
     def record(self, fn: FunctionLowering, key: int, site: int, what: Value, bad: Value) -> None:
         """Record a site as the source of a value in the active lanes in which the value is bad.
@@ -58,7 +58,7 @@ class OriginLog(Sanitizer):
         Args:
             key: the key of this site for :meth:`tell`.
             what: an address or a number, as i64.
-            bad: i1; a scalar speaks for all lanes, one of which is active.
+            bad: i1; a scalar applies to all lanes, at least one of which is active.
         """
         b = fn.b
         self._sites[key] = site
@@ -97,7 +97,7 @@ class OriginLog(Sanitizer):
         rarely(fn, b.any(lanes), say)
 
     def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:
-        """Clear the records when a block begins, and mark its shared memory if there are companions in memory."""
+        """Discard the records when a block begins; with initcheck, mark its shared memory as uninitialized."""
         has_shadows = unit.companion_memory is not None
         unit.definitions[FRESH_BLOCK.name] = block_ir(unit.shared_bytes, has_shadows, unit.declarations)
         for table, keys in self._uses.items():
@@ -108,7 +108,7 @@ class OriginLog(Sanitizer):
 
 
 def origin_signature(width: int) -> Signature:
-    """Notes the site for some lanes, with an i64 of each."""
+    """The signature of the function that records a site for some lanes, with an i64 for each."""
     lanes = {"a": vector_type("i64", width), "m": vector_type("i1", width)}
     return Signature(f"@kcheck.origin.v{width}", "void", {**lanes, **CONTEXT})
 
@@ -123,7 +123,7 @@ class _Origins:
         self.threads = (threads + (WARP - 1)) & -WARP
 
     def of(self, site: Term, thread: Term) -> Record:
-        """What a thread noted last at a site."""
+        """The last record of a thread at a site."""
         return self.records[self.threads * site + thread]
 
 
@@ -142,7 +142,7 @@ def _origin_ir(width: int, declarations: dict[str, str]) -> Definition:
 def _tell_ir(declarations: dict[str, str]) -> Definition:
     f = FunctionBuilder(TELL, "noinline", declarations=declarations, attributes="cold")
     cache = record_of(f, "worker", Worker).records(Worker.sites, SiteCache)[f.argument("site")]
-    reports = cache.load(SiteCache.base)  # the site is of no access, and counts its reports there
+    reports = cache.load(SiteCache.base)  # this site has no access, so the field counts its reports
     cache.store(SiteCache.base, reports + 1)
     with f.if_(reports >= _REPORTS):
         f.ret()
@@ -163,7 +163,7 @@ def _tell_ir(declarations: dict[str, str]) -> Definition:
 
 
 def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> Definition:
-    """The function FRESH_BLOCK: at the start of a block clear the records and, with initcheck, mark its shared
+    """The function FRESH_BLOCK: at the start of a block, discard the records and, with initcheck, mark the shared
     memory as uninitialized."""
     f = FunctionBuilder(FRESH_BLOCK, exported=True, declarations=declarations)
     worker = record_of(f, "worker", Worker)
@@ -176,6 +176,6 @@ def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> De
 
 
 def sources_ir(table: str, sites: list[int]) -> str:
-    """The sites that a use may get its value from, as :func:`_tell_ir` reads them."""
+    """The table of the sites that a use may get its value from, for :func:`_tell_ir`."""
     entries = ", ".join(f"i32 {site}" for site in [*sites, -1])
     return f"{table} = internal constant [{len(sites) + 1} x i32] [{entries}]"

@@ -8,13 +8,13 @@ from kcheck.ptx.sanitizers.init.memory import Places, place
 
 
 class CopiedShadows(CopyWatcher):
-    """The shadows of what copies write."""
+    """Updates the shadows of the memory that copies write."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
 
     def begins(self, f: FunctionBuilder, target: Term, size: Term, lane: Term) -> None:
-        """Nothing may be read there before the wait."""
+        """The destination is uninitialized until the wait."""
         f.fill(self._shadow(f, "shared", target, lane), -1, size.to("i64"))
 
     def arrives(self, f: FunctionBuilder, move: Move) -> None:

@@ -1,8 +1,8 @@
-"""Which registers may hold undefined values, found before a function is lowered: only those get shadows.
+"""Finds, before a function is lowered, which registers may hold undefined values. Only these get shadows.
 
-Undefined values come from loads of global, shared and local memory, from calls, and from accumulators of matrix
-products that nothing sets. Values computed from parameters, constants and special registers alone are defined:
-most of a kernel's address arithmetic is.
+Undefined values come from loads of global, shared and local memory, from calls, from lanes that have exited, and
+from accumulators of matrix products that are never set. Values computed only from parameters, constants and
+special registers are defined, such as most of a kernel's address arithmetic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ COPIED, COMPUTED = 1, 2
 """How an undefined value got into a register: copied from memory, or computed from such a value."""
 
 MOVES = {"shl": 1, "shr": 1, "shf": 2, "bfe": 1, "bfi": 2, "prmt": 2, "brev": 1, "szext": 1}
-"""Opcodes that move bits of this many first sources: the row, applied to shadows, gives the shadow."""
+"""Opcodes that move the bits of their first sources, and how many: the row, applied to the sources' shadows,
+computes the result's."""
 
 LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
 """Opcodes whose result bits each depend on the same bit of the operands."""
@@ -40,7 +41,7 @@ class Shadowed:
 
     Attributes:
         how: COPIED, COMPUTED, or both as bits.
-        precise: its shadow says which bits are undefined; else any bit in the shadow says that all are.
+        precise: its shadow shows which bits are undefined; otherwise any set bit means that all are.
     """
 
     how: int
@@ -53,7 +54,7 @@ class Definedness:
 
     Attributes:
         registers: by name.
-        loads: by register, the loads (as ids of instructions) that its value may come from; None in the set: any.
+        loads: by register, the loads (ids) that its value may come from; None in the set: any load.
         unset: registers that are undefined from the start.
     """
 
@@ -72,7 +73,7 @@ def is_precise(instruction: Instruction) -> bool:
 def is_copy(instruction: Instruction, constants: Mapping[str, int]) -> bool | None:
     """Whether a row only moves bytes into place, which is not a use of them.
 
-    None: ``or`` packs bytes or sets bits, depending on the values.
+    None for ``or``, which packs bytes or sets bits, depending on the values.
 
     Args:
         constants: registers that hold a literal.
@@ -120,7 +121,7 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
         return True
     if operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
         return False
-    if operation.opcode == "atom":  # others report at once, and their results count as defined
+    if operation.opcode == "atom":  # other atomics report at once, and their results count as defined
         return _UPDATES_TELL in operation.modifiers
     if any(m.partition("::")[0] == "const" for m in operation.modifiers):
         return False
@@ -131,7 +132,7 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
 
 
 def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
-    """Propagate forward over the reachable blocks until nothing changes, whatever the order of execution.
+    """Propagate forward over the reachable blocks until nothing changes, without regard to control flow.
 
     Args:
         is_param: whether a name is a parameter of the kernel.
@@ -153,7 +154,7 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
                 how[register.name] = how.get(register.name, 0) | COPIED | (COMPUTED if through_call else 0)
                 exact.add(register.name)
                 loads.setdefault(register.name, set()).add(None if through_call else id(operation))
-        elif operation.opcode == "shfl" and "sync" in operation.modifiers:  # from a lane that has exited
+        elif operation.opcode == "shfl" and "sync" in operation.modifiers:  # may read a lane that has exited
             pair = operation.operands[0]
             for register in registers(pair.first if isinstance(pair, Pair) else pair):
                 how[register.name] = how.get(register.name, 0) | COMPUTED
@@ -183,10 +184,10 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
 
 
 def _unset_accumulators(cfg: Cfg, operations: Sequence[Instruction]) -> frozenset[str]:
-    """Registers that a matrix product may add to, perhaps through ``mov``, before anything has set them.
+    """Registers that may be accumulators of a matrix product, perhaps through ``mov``, before they are set.
 
-    Not every register that is read first: compilers leave values undefined that decide nothing. An element of an
-    accumulator is a part of the result.
+    Other registers that are read before they are set do not count: compilers leave values undefined that have no
+    effect. But an element of an accumulator is part of the result.
     """
     products = [o for o in operations if o.opcode == "mma" or (o.opcode == "wmma" and "mma" in o.modifiers)]
     added = {r.name for o in products for r in registers(o.operands[3])}

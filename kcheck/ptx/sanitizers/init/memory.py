@@ -1,8 +1,8 @@
 """Which bytes of memory are uninitialized: the functions that initcheck adds to loads and stores.
 
-Each byte of memory has an init byte (:mod:`kcheck.ptx.abi`); read as an integer of the size of the access these
-are the *shadow* of a value, one bit for each of its bits, set if that bit is undefined. The functions here do no
-bounds check: an address without such bytes goes to spare ones.
+Each byte of memory has an init byte (:mod:`kcheck.ptx.abi`). Read as an integer of the size of the access, the
+init bytes are the *shadow* of a value: a bit is set if the same bit of the value is undefined. The functions here
+do not check bounds: for an address without init bytes they access spare ones.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def _field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor:
 
 
 def place(b: Builder, places: Places, space: str, address: Value, store: bool, lane: Value, inside: bool) -> Value:
-    """The address of the shadow of the value at an address, for one lane or all.
+    """The address of the shadow of the value at an address, for one lane or for all lanes.
 
     Args:
         lane: the number of each lane, as i64.
-        inside: the address is known to be in its space.
+        inside: whether the address is known to be in its space.
     """
     if space == "shared":
         return _shared(b, places, address, store, inside)[0]
@@ -116,10 +116,10 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
 
 
 def _beside(f: FunctionBuilder, access: AccessKind, places: Places, address: Value, lane: Value | None) -> Value:
-    """The place of the shadow of an access at a scalar, admitted address.
+    """A pointer to the shadow of an access whose address is a scalar and was checked.
 
     Args:
-        lane: which makes the access; None: lanes act side by side, and the memory is not local.
+        lane: the lane that makes the access; None: the lanes access contiguous elements, not in local memory.
     """
     if lane is None:
         places = Places(LocalLayout(0, 0), places.static_shared)
@@ -128,7 +128,7 @@ def _beside(f: FunctionBuilder, access: AccessKind, places: Places, address: Val
 
 
 def shadow_signature(store: bool, element: str, space: str, width: int) -> Signature:
-    """The function of :func:`shadow_ir`."""
+    """The signature of :func:`shadow_ir`."""
     name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{width}{element}"
     M = {"m": vector_type("i1", width)}
     value = {"s": vector_type(element, width), **M} if store else {**M, "so": "ptr"}
@@ -138,9 +138,9 @@ def shadow_signature(store: bool, element: str, space: str, width: int) -> Signa
 def shadow_ir(
     store: bool, element: str, space: str, places: Places, width: int, declarations: dict[str, str]
 ) -> Definition:
-    """The shadow of ``width`` elements anywhere, under a mask.
+    """The function that loads or stores the shadow of ``width`` elements at any addresses, under a mask.
 
-    A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+    A load takes (addresses, mask, pointer to the result, context), and inactive lanes get 0; a store takes
     (addresses, shadow, mask, context). ``element`` is an integer type.
     """
     signature = shadow_signature(store, element, space, width)
@@ -164,7 +164,7 @@ def shadow_ir(
 
 
 UNWRITTEN = Signature("@kcheck.unwritten", "void", {"launch": "ptr", "a": "i64", "size": "i64"})
-"""Memory from ``malloc`` (unless null) is uninitialized."""
+"""Marks memory from ``malloc`` as uninitialized, unless the address is null."""
 
 
 def unwritten_ir(declarations: dict[str, str]) -> Definition:

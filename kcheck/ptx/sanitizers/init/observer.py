@@ -1,4 +1,4 @@
-"""initcheck while a function is lowered: what each event does to the shadows."""
+"""initcheck while a function is lowered: how each event changes the shadows."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Vector
 from kcheck.ptx.syntax.types import PtxType
 
 COLUMNS = 2
-"""What a lane posts for a warp-level operation: the first operand's shadow; and as bits, whether that was
-computed, and for each operand whether it is undefined."""
+"""The values that a lane posts for a warp-level operation: the shadow of the first operand; and bits that say
+whether it was computed, and which operands are undefined."""
 
 
 class ShadowObserver(Shadows, Carrier, WarpObserver):
-    """Keeps the shadows of a function's registers, and of what goes through memory and calls."""
+    """Keeps the shadows of a function's registers, and of values in memory and in arguments of calls."""
 
     columns = COLUMNS
 
     # --- registers
 
     def companions(self, register: str, kind: str) -> dict[str, str]:
-        """The shadow, and a flag for some."""
+        """The shadow, and for some registers a flag."""
         return companion_registers(self.found, register, kind)
 
     def computes(
@@ -47,7 +47,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         self.computed(i, targets, sources)
 
     def moves(self, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
-        """The shadow goes where the bits go."""
+        """Move the shadow with the bits."""
         b = self.fn.b
         whole = integer_of(kind.llvm)
         if isinstance(source, Vector):
@@ -75,36 +75,36 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(condition), condition)
 
     def addresses(self, i: Instruction, operand: Operand) -> None:
-        """So is the access of an undefined address."""
+        """An access at an undefined address is an error."""
         for register in registers(operand):
             self.used(i, FaultKind.UNDEFINED_ADDRESS, self.undefined(register), register)
 
     def uses(self, i: Instruction, operand: Operand) -> None:
-        """And a size or a count."""
+        """An undefined size or count is an error."""
         self.used(i, FaultKind.UNDEFINED_STORE, self.undefined(operand), operand)
 
     # --- memory
 
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
-        """The shadow of a loaded value; where it is undefined, the load is recorded."""
+        """The shadow of a loaded value. Records the load in lanes where the value is undefined."""
         shadow = self.loaded(slot, access.kind.llvm, lanes)
         self.came(i, access.address, shadow, access.site)
         return Companion(shadow)
 
     def fetch(self, i: Instruction, access: Access, mask: Value) -> Companion:
-        """The same under a mask."""
+        """The shadow of a value that is loaded under a mask; records the load likewise."""
         shadow = self.load(access.space, access.address, mask, access.kind.llvm, access.site)
         self.came(i, access.address, shadow, access.site)
         return Companion(shadow)
 
     def arrives(self, i: Instruction, target: Operand, companion: Companion | None, signed: bool) -> None:
-        """The shadow of a register that was loaded."""
+        """Set the shadow of a register that was loaded."""
         flag = None if companion is None else companion.flag
         made = partial(self.fn.b.const, "i1", 0) if flag is None else lambda: flag
         self.write(i, target, None if companion is None else companion.value, made, signed)
 
     def updates(self, i: Instruction, update: Update) -> None:
-        """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies it."""
+        """An update of undefined memory, or with an undefined operand, is an error; an exchange only copies."""
         b, access, operands = self.fn.b, update.access, update.operands
         space, kind, address = access.space, access.kind, update.addresses
         before = self.load(space, address, update.allowed, kind.llvm, access.site)
@@ -129,11 +129,11 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         self.origins.tell(self.fn, i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
 
     def constant(self, kind: PtxType, is_defined: bool) -> Value:
-        """No bit is undefined, or all are."""
+        """The shadow of a constant value: no bit is undefined, or all bits are."""
         return self.fn.b.const(integer_of(kind.llvm), 0 if is_defined else -1)
 
     def allocates(self, address: Value, size: Value) -> None:
-        """Memory from ``malloc`` is uninitialized."""
+        """Mark memory from ``malloc`` as uninitialized."""
         b = self.fn.b
         call(b, UNWRITTEN, launch=Value("%launch", "ptr"), a=address, size=size)
         self.fn.unit.definitions[UNWRITTEN.name] = unwritten_ir(self.fn.unit.declarations)
@@ -141,7 +141,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     # --- calls
 
     def enters(self) -> None:
-        """At the start of a called function its local variables are uninitialized."""
+        """Mark the local variables of a called function as uninitialized when it starts."""
         fn, b = self.fn, self.fn.b
         local = fn.unit.local
         if not fn.local_bytes:
@@ -161,7 +161,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         return Companion(shadow, b.compare("ne", flag, 0))
 
     def passes(self, name: str, offset: int, kind: PtxType, source: Operand) -> None:
-        """Store the shadow of an operand there; other lanes keep theirs."""
+        """Store the shadow of an operand in a ``.param`` array; inactive lanes keep theirs."""
         fn, b = self.fn, self.fn.b
         shadow = self.bits(source, kind)
         made = b.cast("zext", self.made(source), "i8")
@@ -174,7 +174,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
             b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {size}")
 
     def _passed_at(self, name: str, offset: int) -> tuple[Value, Value]:
-        """Where the shadow of a value in a ``.param`` array is, and a byte for each lane: was it computed?"""
+        """Pointers to the shadow of a value in a ``.param`` array, and to its flag, a byte for each lane."""
         fn, b = self.fn, self.fn.b
         array = fn.param_companion(name)
         flags = fn.param_bytes(name) + offset * fn.width
@@ -219,7 +219,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     # --- a warp in several vectors
 
     def posts(self, instruction: Instruction) -> Sequence[Value]:
-        """The columns with the shadow bits."""
+        """The columns described at ``COLUMNS``."""
         if not has_source(instruction):
             return ()
         b, first = self.fn.b, instruction.operands[1]
@@ -232,7 +232,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         return [b.const("i64", 0) if shadow is None else shadow, flags]
 
     def seen_by(self, view: WarpView, instruction: Instruction, column: int) -> Observer | None:
-        """The shadows of the posted operands."""
+        """The observer of the warp, which reads the posted shadows."""
         return _PostedShadows(view, self, instruction, column) if has_source(instruction) else None
 
 
@@ -248,7 +248,7 @@ class _PostedShadows(ShadowObserver):
         self.column = column
 
     def bits(self, operand: Operand, kind: PtxType) -> Value | None:
-        """As posted; only for the first operand."""
+        """The posted shadow. ``operand`` must be the first operand."""
         if not self.has(operand):
             return None
         return self.fn.b.resize(self.view.posted(self.view.column(self.column)), integer_of(kind.llvm))
@@ -266,7 +266,7 @@ class _PostedShadows(ShadowObserver):
         return b.compare("ne", b.land(flags, bits), 0)
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
-        """Record it for the lanes of this vector."""
+        """Record the event for the lanes of this vector."""
         self.real.brought(i, self.view.mine(self.fn.b.splat(source)), self.view.mine(lanes))
 
     def made(self, *operands: Operand) -> Value:
@@ -282,7 +282,7 @@ class _PostedShadows(ShadowObserver):
         made: Callable[[], Value],
         signed: bool = False,
     ) -> None:
-        """Keep the lanes of this vector."""
+        """Write the lanes of this vector."""
         if self.has(target):
             self.view.real.blend = None
             own = None if shadow is None else self.view.mine(shadow)

@@ -1,11 +1,12 @@
 """Shadows of registers while a function is lowered: which bits of each are uninitialized (initcheck).
 
-As in LLVM's MemorySanitizer a value may be undefined as long as it is only copied: its shadow goes with it, to
-memory too. It is reported where it decides a branch, is an address, or is stored after a computation with it.
+As in LLVM's MemorySanitizer, a value may be undefined as long as it is only copied: its shadow is copied with it,
+also to memory. A report is made if it decides a branch, is used as an address or by an atomic, or if a result
+computed from it is stored.
 
-A shadow is one more register of the same lanes, an integer of the value's bits (a predicate's is a predicate).
-Unless an instruction computes it bit by bit, any set bit means that all are undefined: most of them cost one
-``or``. Registers that cannot be undefined have no shadow (:mod:`kcheck.ptx.sanitizers.init.definedness`).
+A shadow is another register of the same lanes, an integer with the value's bits (for a predicate, a predicate).
+Unless an instruction computes it bit by bit, any set bit means that all bits are undefined, so most shadows cost
+one ``or``. Registers that cannot be undefined have no shadow (:mod:`kcheck.ptx.sanitizers.init.definedness`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def shadow_type(kind: str) -> str:
 
 
 def companion_registers(found: Definedness, name: str, kind: str) -> dict[str, str]:
-    """The companion registers: their types by name."""
+    """The types of the companion registers, by name."""
     shadowed = found.registers.get(name)
     if shadowed is None:
         return {}
@@ -66,14 +67,14 @@ class Shadows:
         return any(r.name in self.found.registers for r in registers(operand))
 
     def token(self, operand: Operand) -> Value | None:
-        """An integer (or a predicate) that is not 0 if any bit is undefined; None: it is defined."""
+        """An integer (or a predicate) that is not 0 if any bit is undefined; None if the operand is defined."""
         register = operand.register if isinstance(operand, Not) else operand
         if not isinstance(register, Register) or register.name not in self.found.registers:
             return None
         return self.fn.load(register.name + SHADOW, shadow_type(register.type))
 
     def bits(self, operand: Operand, kind: PtxType) -> Value | None:
-        """The shadow of an operand read as ``kind``, bit by bit, as an integer; None: it is defined."""
+        """The exact shadow of an operand that is read as ``kind``, as an integer; None if it is defined."""
         token = self.token(operand)
         if token is None:
             return None
@@ -85,7 +86,7 @@ class Shadows:
         return b.resize(token, integer_of(kind.llvm))
 
     def undefined(self, *operands: Operand) -> Value | None:
-        """Whether any bit of the operands is undefined, as i1; None: they are defined."""
+        """Whether any bit of the operands is undefined, as i1; None if they are defined."""
         result: Value | None = None
         for operand in operands:
             token = self.token(operand)
@@ -95,7 +96,7 @@ class Shadows:
         return result
 
     def made(self, *operands: Operand) -> Value:
-        """Whether the undefined values in the operands were computed, as i1; anything if they are defined."""
+        """Whether any undefined value in the operands was computed, as i1."""
         b = self.fn.b
         result = b.const("i1", 0)
         for operand in operands:
@@ -123,9 +124,9 @@ class Shadows:
         """Set the shadow of a register.
 
         Args:
-            shadow: an integer of the value's bits, or narrower as the value that was extended by zeros or, if
-                ``signed``, by its sign; None: it is defined.
-            made: whether it was computed, if that matters.
+            shadow: an integer with the value's bits, or a narrower one if the value was extended by zeros or, if
+                ``signed``, by its sign; None if the value is defined.
+            made: emits whether the value was computed; called only if the register has such a flag.
         """
         if isinstance(target, Sink) or not isinstance(target, Register):
             return
@@ -160,7 +161,7 @@ class Shadows:
             self.write(operation, target, total, partial(b.const, "i1", 1))
 
     def _fit(self, token: Value, element: str) -> Value:
-        """The same value in another type: not 0 where it was not 0."""
+        """A token in another type: not 0 where it was not 0."""
         b = self.fn.b
         if token.type == element:
             return token
@@ -180,13 +181,13 @@ class Shadows:
         sources: Sequence[Operand],
         signed: bool = False,
     ) -> None:
-        """A result made from bits of the sources whose shadow is known."""
+        """Set the known shadow of a result that consists of bits of the sources."""
         self.write(operation, target, shadow, lambda: self.made(*sources), signed)
 
     # --- memory
 
     def slot(self, element: str, lanes: int) -> str:
-        """A slot for the shadow of a loaded value."""
+        """An alloca for the shadow of a loaded value."""
         b = self.fn.b
         name = f"%{b.fresh('shadow')}"
         kind = vector_type(integer_of(element), lanes)
@@ -194,7 +195,7 @@ class Shadows:
         return name
 
     def loaded(self, place: str, element: str, lanes: int) -> Value:
-        """The shadow that a load put there."""
+        """The shadow that a load stored in a slot."""
         kind = vector_type(integer_of(element), lanes)
         return self.fn.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
 
@@ -216,7 +217,7 @@ class Shadows:
         b.invoke(name, "void", given)
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
-        """Record, where a load brought undefined bits, which load it was."""
+        """Record the load in lanes where it loaded undefined bits."""
         self.origins.record(self.fn, id(i), site, address, self.fn.b.compare("ne", shadow, 0))
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
@@ -244,11 +245,11 @@ class Shadows:
         self.origins.tell(self.fn, operation, kind, lanes, frozenset(loads))
 
     def decides(self, operation: Operation, operand: Operand) -> None:
-        """A predicate or an index decides where the active lanes continue."""
+        """Record that an operand decides where the active lanes continue."""
         self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
 
     def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
-        """A value goes to memory: reported if it was computed from undefined bits. Returns the shadow to store."""
+        """Report a stored value that was computed from undefined bits. Returns the shadow to store."""
         b = self.fn.b
         shadow = self.bits(source, kind)
         if shadow is None:
@@ -258,4 +259,4 @@ class Shadows:
             return shadow
         made = self.made(source)
         self.used(operation, FaultKind.UNDEFINED_STORE, made, source)
-        return b.select(made, b.const(shadow.type, 0), shadow)  # reported once: the next reader of it is not
+        return b.select(made, b.const(shadow.type, 0), shadow)  # reported once: its next readers are not

@@ -1,6 +1,6 @@
-"""The shadow of what a row of the instruction table gives: exact where bits only move or meet.
+"""The shadows of the results of rows: exact for instructions that move bits or combine them bit by bit.
 
-Sound in one direction: a bit that a shadow calls defined does not depend on an undefined bit of any operand.
+A bit that a shadow calls defined does not depend on an undefined bit of any operand. The reverse does not hold.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _bits(
 
 
 def logic(b: Builder, opcode: str, values: Sequence[Value], shadows: Sequence[Value]) -> Value:
-    """The shadow of a function of single bits: set where undefined bits can make it 0 and can make it 1."""
+    """The shadow of a bitwise function: set where the undefined bits can make the result 0 and can make it 1."""
     if opcode == "not":
         return shadows[0]
     count = 3 if opcode == "lop3" else 2
@@ -120,9 +120,9 @@ def logic(b: Builder, opcode: str, values: Sequence[Value], shadows: Sequence[Va
 def _test(
     shadows: Shadows, row: Row, mods: Mods, operands: Sequence[Operand], values: Sequence[Value]
 ) -> Value | None:
-    """Whether the outcome of a comparison, perhaps combined with a predicate, is undefined; None: it is defined.
+    """Whether the result of a comparison, perhaps combined with a predicate, is undefined; None if it is defined.
 
-    A predicate that is false decides ``and``, one that is true decides ``or``.
+    A false predicate decides ``and``, and a true one decides ``or``.
     """
     b = shadows.fn.b
     if mods.type().kind == "float":
@@ -142,8 +142,8 @@ def _test(
 
 
 def compared(b: Builder, mods: Mods, values: Sequence[Value], left: Value, right: Value) -> Value:
-    """Whether the outcome of an integer comparison is undefined: defined bits that differ decide equality, and the
-    sign bit alone a comparison with 0."""
+    """Whether the result of an integer comparison is undefined. Defined bits that differ decide equality; the sign
+    bit alone decides some comparisons with 0."""
     x, y = values
     both = b.lor(left, right)
     undefined = b.compare("ne", both, 0)

@@ -1,4 +1,4 @@
-"""initcheck of one kernel: what is uninitialized before it runs, and who watches its functions."""
+"""initcheck of one kernel: what is uninitialized before it runs, and the observers of its functions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Initcheck(Sanitizer):
         self._origins = origins
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
-        """Ask for shadows in memory, and for columns in what lanes post."""
+        """Request shadows in memory, and columns in what lanes post."""
         unit.companion_memory = places
         unit.observer_columns += COLUMNS
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
-        """Every function is watched: even one without undefined registers reads and writes memory."""
+        """Observe every function: even one without undefined registers reads and writes memory."""
         return ShadowObserver(
             fn, definedness.analyze(cfg, fn.param_offsets.__contains__, fn.constants), self._origins
         )
 
     def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher:
-        """Their destination is uninitialized until they are complete."""
+        """The destination of a copy is uninitialized until the copy is complete."""
         return CopiedShadows(places(unit))
 
     def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:

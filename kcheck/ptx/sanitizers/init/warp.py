@@ -48,10 +48,10 @@ def shuffle(shadows: Shadows, i: Instruction, move: Callable[[Value], Value], lo
 
 
 def join(shadows: Shadows, i: Instruction, here: Value) -> None:
-    """A joint result is undefined if the operand of any of the lanes is.
+    """The result of a vote, match or reduction is undefined if the operand of any participating lane is.
 
     Args:
-        here: the lanes that take part with each lane, as bits.
+        here: for each lane, the lanes that participate with it, as bits.
     """
     b, active = shadows.fn.b, shadows.fn.active
     undefined = shadows.undefined(i.operands[1])
@@ -67,7 +67,7 @@ def join(shadows: Shadows, i: Instruction, here: Value) -> None:
 
 
 def exchange(shadows: Shadows, i: Instruction, move: Callable[[Value], Value]) -> None:
-    """``movmatrix``: halves of registers go from lane to lane."""
+    """``movmatrix``: the shadows of halves of registers move from lane to lane."""
     source = i.operands[1]
     if not isinstance(source, Register):
         return
@@ -83,7 +83,7 @@ def exchange(shadows: Shadows, i: Instruction, move: Callable[[Value], Value]) -
 def multiply(
     shadows: Shadows, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
 ) -> None:
-    """An element of D is undefined where its row of A, its column of B or its element of C is."""
+    """An element of D is undefined if its row of A, its column of B or its element of C is."""
     b = shadows.fn.b
 
     def undefined(registers: Sequence[Operand]) -> Value | None:
@@ -112,7 +112,7 @@ def multiply(
 def multiply_quads(
     shadows: Shadows, i: Instruction, arrange: Arrange, operands: Sequence[Sequence[Operand]]
 ) -> None:
-    """The same for the four products of ``mma.m8n8k4``."""
+    """The same as :func:`multiply`, for the four products of ``mma.m8n8k4``."""
     b = shadows.fn.b
 
     def undefined(register: Operand) -> Value:
@@ -137,7 +137,7 @@ _QUAD_RESULTS = 8
 
 
 def _over_ranks(b: Builder, found: Value | None, sources: Sequence[list[int]]) -> Value | None:
-    """What any of the lanes that a lane reads has."""
+    """For each lane, whether any lane that it reads is undefined. ``sources``: the lanes that it reads."""
     if found is None:
         return None
     return _either(b, *(shuffled(b, found, lanes) for lanes in sources))

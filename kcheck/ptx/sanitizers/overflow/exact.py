@@ -1,9 +1,9 @@
 """32-bit arithmetic that feeds addresses, computed a second time without wrapping (overflow).
 
 A 32-bit register that :mod:`kcheck.ptx.sanitizers.overflow.wrapping` selects has a 64-bit companion with the
-number that it would hold if nothing wrapped. The two are compared where the register is widened. Whatever order
-the compiler gave a sum, the result is right where the two agree, even if a partial sum wrapped. From there on a
-flag follows the 64-bit number to the access that uses it as an address, which reports it.
+number that it would hold if nothing wrapped. The two are compared where the register is widened. If they agree,
+the result is correct even if a partial sum wrapped, so the order of a sum does not matter. From there a flag
+follows the 64-bit number to the access that uses it as an address, which reports it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Register
 from kcheck.ptx.syntax.opcodes import PRODUCTS
 
 EXACT, WRAPPED = "#", "^"
-"""The suffixes of the two companion registers: the exact number; whether anything in it wrapped."""
+"""The suffixes of the two companion registers: the exact number, and whether anything in it wrapped."""
 
 
 class Overflow(Sanitizer):
@@ -33,13 +33,13 @@ class Overflow(Sanitizer):
         self._origins = origins
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
-        """The exact numbers of a function in which 32-bit arithmetic feeds an address."""
+        """Observe a function in which 32-bit arithmetic feeds an address."""
         watched = wrapping.analyze(cfg, fn.constants)
         return ExactObserver(fn, watched, self._origins) if watched.wide else None
 
 
 class ExactObserver(Observer):
-    """The exact numbers of one function."""
+    """Keeps the exact numbers of one function."""
 
     def __init__(self, fn: FunctionLowering, found: wrapping.Wrapping, origins: OriginLog) -> None:
         self.fn = fn
@@ -50,7 +50,7 @@ class ExactObserver(Observer):
         fn.uniform |= {n + WRAPPED for n in fn.uniform & found.wide}
 
     def companions(self, register: str, kind: str) -> dict[str, str]:
-        """The companion registers: their types by name."""
+        """The types of the companion registers, by name."""
         if register in self.found.narrow:
             return {register + EXACT: "b64"}
         return {register + WRAPPED: "pred"} if register in self.found.wide else {}
@@ -58,13 +58,13 @@ class ExactObserver(Observer):
     # --- reading
 
     def _number(self, operand: Operand, value: Value, unsigned: bool) -> Value:
-        """The exact number of a 32-bit operand, as i64; for unwatched registers the number that they hold."""
+        """The exact number of a 32-bit operand, as i64; for other registers, the number that they hold."""
         b = self.fn.b
         if isinstance(operand, Register):
             if operand.name in self.found.narrow:
                 return self.fn.load(operand.name + EXACT, "b64")
             return b.resize(b.as_integer(value), "i64", not unsigned)
-        return b.resize(b.as_integer(value), "i64", True)  # a literal: -1 is written as such, whatever the type
+        return b.resize(b.as_integer(value), "i64", True)  # a literal: -1 may be written for any type
 
     def _flag(self, operand: Operand) -> Value:
         if isinstance(operand, Register) and operand.name in self.found.wide:
@@ -136,7 +136,7 @@ class ExactObserver(Observer):
         return flag
 
     def _widened(self, i: Instruction, operand: Operand, value: Value, signed: bool) -> Value:
-        """Whether a 32-bit number differs from what it would be without wrapping; recorded if it does."""
+        """Whether a 32-bit number differs from its exact number; records the arithmetic if it does."""
         b = self.fn.b
         if not isinstance(operand, Register) or operand.name not in self.found.narrow:
             return b.const("i1", 0)
@@ -144,9 +144,9 @@ class ExactObserver(Observer):
         if signed:
             wrapped = b.compare("ne", exact, b.resize(value, "i64", True))
         else:
-            # A negative number may be one piece of a sum with another negative part.
+            # Not if it is negative: it may be one term of a sum that has another negative term.
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
-        # Of several, as in an unrolled loop, take the last: they are usually of one line.
+        # Of several, as in an unrolled loop, take the last: they are usually on the same line.
         site = self.fn.unit.site(self.found.arithmetic[operand.name][-1], "")
         self._origins.record(self.fn, id(operand), site, exact, wrapped)
         return wrapped
@@ -154,7 +154,7 @@ class ExactObserver(Observer):
     # --- writing and using
 
     def written(self, operation: Operation, register: str, value: Value, blend: bool) -> None:
-        """A register got its value: update its companions."""
+        """Update the companions of a register that was written."""
         found, b = self.found, self.fn.b
         if register not in found.narrow and register not in found.wide:
             return
@@ -166,7 +166,7 @@ class ExactObserver(Observer):
             self.fn.store(register + EXACT, "b64", held if new is None else new, blend)
 
     def addresses(self, i: Instruction, operand: Operand) -> None:
-        """The active lanes access an address."""
+        """Report an access in lanes where arithmetic in its address wrapped."""
         b = self.fn.b
         for register in registers(operand):
             if register.name in self.found.wide:

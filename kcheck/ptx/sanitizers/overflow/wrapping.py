@@ -1,8 +1,9 @@
-"""Which 32-bit arithmetic feeds addresses, found before a function is lowered: only that is watched for wrapping.
+"""Finds, before a function is lowered, which 32-bit arithmetic feeds addresses. Only this is checked for wrapping.
 
-From the address of each access backwards, through what keeps a number a number: sums, products, shifts to the left
-and signed ones to the right, choices, widening. Not through what takes a number apart (masks, remainders, unsigned
-shifts): there a wrapped number is as good as any, and hashes and random numbers wrap by design.
+The search goes backward from the address of each access, through operations that preserve the meaning of a number:
+sums, products, shifts to the left, signed shifts to the right, choices and widening. It stops at operations that
+extract a part of a number (masks, remainders, unsigned shifts): wrapping is intended there, as in hashes and
+random numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kcheck.ptx.syntax.types import TYPES
 _COMBINES = frozenset({"add", "sub", "mad"})
 _CHOICES = {"selp": 2, "min": 2, "max": 2}
 _TAKES_APART = frozenset({"and", "shr", "div", "rem", "mul.hi", "bfe", "prmt", "xor", "lop3"})
-_DEPTH = 8  # operations between a number and what is left of it: a remainder by a constant takes five
+_DEPTH = 8  # operations between a number and a part of it: a remainder by a constant takes five
 
 SIGNED_USES = frozenset({"shr", "min", "max", "div", "rem", "setp", "set"})
 
@@ -31,11 +32,11 @@ class Wrapping:
 
     Attributes:
         narrow: 32-bit registers that hold sums or products, or choices among them, on their way to an address.
-        unsigned: of those and of what they are made of, the ones that nothing treats as signed.
-        wide: 64-bit registers made of those, on their way to an address.
-        sources: by wide register, the narrow operands (by id) that it may be made of.
-        arithmetic: by narrow register, the instructions that make it.
-        remainders: instructions (by id) that leave a part of a number, whether it wrapped or not.
+        unsigned: those of them, and of their 32-bit sources, that no instruction treats as signed.
+        wide: 64-bit registers computed from narrow ones, on their way to an address.
+        sources: by wide register, the narrow operands (by id) that it may be computed from.
+        arithmetic: by narrow register, the sums and products that its value comes from.
+        remainders: instructions (by id) that compute a part of a number, for which wrapping does not matter.
     """
 
     narrow: frozenset[str] = frozenset()
@@ -58,14 +59,14 @@ def is_arithmetic(i: Instruction, constants: Mapping[str, int]) -> bool:
 
 
 def literal(operand: Operand, constants: Mapping[str, int]) -> int | None:
-    """The value of an operand that is known, as it is written."""
+    """The value of an operand if it is a literal or a register with one, as written; else None."""
     if isinstance(operand, Register):
         return constants.get(operand.name)
     return operand.value if isinstance(operand, Integer) else None
 
 
 def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
-    """The operands of which one is the result, or all of which make it as numbers; empty where that is not so."""
+    """The operands whose numbers an instruction passes on, unchanged or shifted; empty if it does not."""
     sources = i.operands[1:]
     if i.opcode in MOVES and isinstance(sources[0], Register):
         return sources[:1]
@@ -79,7 +80,7 @@ def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
 
 
 def widened(i: Instruction) -> tuple[Operand, ...]:
-    """The 32-bit operands that an instruction takes into 64 bits."""
+    """The 32-bit operands that an instruction extends to 64 bits."""
     if i.opcode == "cvt" and i.modifiers in (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32")):
         return i.operands[1:]
     if i.opcode in PRODUCTS and i.modifiers in (("wide", "s32"), ("wide", "u32")):
@@ -88,12 +89,12 @@ def widened(i: Instruction) -> tuple[Operand, ...]:
 
 
 def is_signed(i: Instruction) -> bool:
-    """Whether :func:`widened` operands are extended by their sign."""
+    """Whether the operands of :func:`widened` are sign-extended."""
     return i.modifiers[-1] == "s32"
 
 
 def wide_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
-    """The 64-bit operands that make a 64-bit number."""
+    """The 64-bit operands that a 64-bit number is computed from."""
     if i.opcode == "mad" and i.modifiers[0] == "wide":
         return i.operands[3:]
     if i.modifiers[-1:] not in (("s64",), ("u64",), ("b64",)) and i.opcode != "cvta":
@@ -114,7 +115,7 @@ def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
 
 
 def analyze(cfg: Cfg, constants: Mapping[str, int]) -> Wrapping:
-    """What to watch in a function; nothing where no 32-bit arithmetic feeds an address."""
+    """What to watch in a function; nothing if no 32-bit arithmetic feeds an address."""
     instructions = [o for n in cfg.order for o in cfg.blocks[n].operations if isinstance(o, Instruction)]
     made: dict[str, list[Instruction]] = {}
     for i in instructions:
@@ -145,7 +146,7 @@ def analyze(cfg: Cfg, constants: Mapping[str, int]) -> Wrapping:
 
 
 def _narrow_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
-    """The 32-bit operands that make a 32-bit number."""
+    """The 32-bit operands that a 32-bit number is computed from."""
     if is_arithmetic(i, constants):
         return i.operands[1:2] if i.opcode == "shl" else i.operands[1:]
     return passes(i, constants) if i.modifiers[-1:] in (("s32",), ("u32",), ("b32",)) else ()
@@ -169,7 +170,7 @@ def _watched(
     remainders: frozenset[int],
     constants: Mapping[str, int],
 ) -> Wrapping:
-    """Of the registers on the way to an address, those that arithmetic feeds."""
+    """Keep those of the registers on the way to an address whose value comes from arithmetic."""
     arithmetic: dict[str, tuple[Instruction, ...]] = {}
     for name in narrow:
         sums = tuple(i for i in made.get(name, ()) if id(i) not in remainders and is_arithmetic(i, constants))
@@ -208,7 +209,7 @@ def _unsigned(
     made: Mapping[str, list[Instruction]],
     constants: Mapping[str, int],
 ) -> frozenset[str]:
-    """Narrow registers of which neither they nor any that they are computed together with is used as signed."""
+    """The narrow registers that are not used as signed numbers, directly or through the registers around them."""
     signed: set[str] = set()
     for i in instructions:
         if widened(i):
@@ -229,7 +230,7 @@ def _unsigned(
 
 
 def _is_remainder(i: Instruction, made: Mapping[str, list[Instruction]], constants: Mapping[str, int]) -> bool:
-    """Whether a number is combined with what is left of it after it was taken apart: ``x - x / c * c``."""
+    """Whether a number is combined with a number computed from a part of it, as in ``x - x / c * c``."""
     names = list(_registers(i.operands[1:]))
     return any(_from_parts(y, x, made, constants, _DEPTH, False, set()) for x in names for y in names if x != y)
 
@@ -243,7 +244,7 @@ def _from_parts(
     splits: bool,
     seen: set[tuple[str, bool]],
 ) -> bool:
-    """Whether a register is made of a number by way of an instruction that takes it apart (not of its sign)."""
+    """Whether a register is computed from a part of a number (not only its sign)."""
     if depth == 0 or (name, splits) in seen:
         return False
     seen.add((name, splits))

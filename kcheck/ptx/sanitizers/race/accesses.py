@@ -1,5 +1,5 @@
-"""The functions that an access calls before it is made: adjacent lanes, one address for all, scattered lanes, and
-lane by lane."""
+"""The functions that check an access before it is made: for adjacent lanes, for one address in all lanes, for
+scattered lanes, and lane by lane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, WRITE, Rac
 from kcheck.ptx.sanitizers.race.sync import state_of
 
 MOST_PARTS = 2
-"""Scattered lanes with more granules each are checked one by one: the code would be long."""
+"""Scattered lanes with more granules each are checked one by one, because the code would be too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CheckedAccess:
 
     Attributes:
         kind: of the record that it leaves.
-        is_same: all lanes access one address; not for WRITE.
+        is_same: whether all lanes access the same address; not for WRITE.
     """
 
     kind: int
@@ -47,7 +47,7 @@ class CheckedAccess:
 
     @property
     def signature(self) -> Signature:
-        """The function that checks it, by address, mask, and for WRITE what each lane stores."""
+        """The function that checks it. It takes addresses, a mask, and for WRITE the values to store."""
         mask = vector_type("i1", self.width)
         name = f"@kcheck.race.{NAMES[self.kind]}.{self.space}.{self.size}"
         if self.is_same:
@@ -64,17 +64,17 @@ class CheckedAccess:
 
     @property
     def bits(self) -> str:
-        """What a lane stores, as an integer type."""
+        """The integer type of what a lane stores."""
         return f"i{8 * self.size}"
 
     def places(self, facts: RaceFacts) -> list[str]:
-        """The windows that the access may be in, shared memory first."""
+        """The checked spaces that the access may be in, shared memory first."""
         wanted = CHECKED if self.space == "generic" else (self.space,)
         return [place for place in reversed(CHECKED) if place in wanted and facts.checks(place)]
 
 
 def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> dict[str, Definition]:
-    """The function of an access, and what it calls besides the checks of single granules."""
+    """The functions that check an access, except those for single granules."""
     if access.is_same:
         return {access.signature.name: _same_ir(access, facts, declarations)}
     return {
@@ -84,7 +84,7 @@ def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str,
 
 
 def site_number(site: int) -> int:
-    """A site as infos hold it; all beyond the last number share it."""
+    """The number of a site in infos. All sites past the largest number share that number."""
     return min(site, SITE_MASK)
 
 
@@ -103,11 +103,11 @@ def _window(f: FunctionBuilder, space: str) -> _Window:
     return _Window(state.load(RaceState.global_base), state.load(RaceState.global_size))
 
 
-# --- lanes side by side
+# --- all lanes at once
 
 
 def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
-    """Lanes side by side are checked side by side; others, and whatever may be a race, one by one."""
+    """Check lanes all at once if their addresses allow it; if not, or if there may be a race, one by one."""
     W = access.width
     f = FunctionBuilder(access.signature, "noinline", W, declarations)
     addresses, mask = f.argument("a"), f.argument("m")
@@ -139,10 +139,10 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
 
 
 def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts, address: Term) -> None:
-    """Check lanes that are all at one address, and return; leave the block where one may be in a race.
+    """Check lanes that all access one address, and return; leave the code block if one may be in a race.
 
-    The first and the last active lane stand for all: lanes of one instruction do not conflict with each other, and
-    two records are as good as all.
+    Only the first and the last active lane are checked: lanes of one instruction do not conflict with each other,
+    and two records are as good as all (:mod:`.layout`).
     """
     bits, on = f.term(f.mask_bits(f.argument("m"))), f.term(f.const("i1", 1))
     first = f.trailing_zeros(bits).to("i32")
@@ -164,7 +164,7 @@ def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: Race
 
 
 def _check_one_granule(cells: Cells, kind: int, infos: tuple[Term, Term]) -> None:
-    """Return in the two most frequent cases: nothing is to be recorded, or all that is recorded is old."""
+    """Return in the most frequent cases: there is nothing to record, or all existing records are old."""
     f = cells.f
     if cells.facts.copies and cells.space == "shared":
         with f.if_(cells.inflight()):
@@ -181,10 +181,10 @@ def _check_one_granule(cells: Cells, kind: int, infos: tuple[Term, Term]) -> Non
 
 
 def _check_scattered(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
-    """Check lanes wherever they are in the memory of one space, and return; go on where one may be in a race.
+    """Check lanes at any addresses in one space, and return; continue after this code if one may be in a race.
 
-    Of lanes in the same granule the last one's record remains. The others enter theirs one by one, unless they
-    write: then all do, in order, as the race is between them.
+    If several lanes access the same granule, the record of the last one remains. The others add theirs one by one.
+    If they write, all lanes are checked one by one, in order, because they race with each other.
     """
     addresses, mask, is_write = f.argument("a"), f.argument("m"), access.kind == WRITE
     state, first = state_of(f), f.argument("t0")
@@ -283,7 +283,7 @@ def _changed(
 
 
 def _pieces(f: FunctionBuilder, value: Term, size: int) -> Term:
-    """The same bits as integers of ``size`` bytes."""
+    """The bits of a value as a vector of integers of ``size`` bytes."""
     element, count = f"i{8 * size}", value.bits * value.lanes // (8 * size)
     return f.value(f"bitcast {f.typed(value)} to {vector_type(element, count)}", element, count)
 
@@ -296,7 +296,7 @@ class _LaneChecks:
 
     Attributes:
         addresses: of the lanes, in memory.
-        record: describes the access to what judges races.
+        record: describes the access to the functions that judge races.
     """
 
     def __init__(self, f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
@@ -311,7 +311,7 @@ class _LaneChecks:
         self.window_of = {space: _window(f, space) for space in access.places(facts)}
 
     def keep(self, bits: Term) -> None:
-        """Put what all lanes access, and store, into memory. ``bits``: the lanes that access."""
+        """Store the addresses of all lanes, and the values of a write, in memory. ``bits``: the active lanes."""
         f, access = self.f, self.access
         f.store(f.argument("a"), self.addresses.at(0), 8)
         self.record.store(RaceAccess.mask, bits)
@@ -321,7 +321,7 @@ class _LaneChecks:
             self.record.store(RaceAccess.values, f.term(values).to("i64"))
 
     def check(self, lane: Term, address: Term) -> None:
-        """Check the access of one lane, granule after granule."""
+        """Check the access of one lane, one granule after the other."""
         f, access = self.f, self.access
         self.record.store(RaceAccess.lane, lane)
         me = f.argument("site") << THREAD_BITS | f.argument("t0") + lane
@@ -339,7 +339,7 @@ class _LaneChecks:
 
 
 def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
-    """In the order of the lanes."""
+    """Check one lane after the other, in order."""
     f = FunctionBuilder(access.one_by_one, "noinline", 1, declarations)
     checks = _LaneChecks(f, access, facts)
     bits = f.term(f.mask_bits(f.argument("m"))).to("i32")
@@ -350,7 +350,7 @@ def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[s
 
 
 def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
-    """The first lane and the last stand for all, as in :func:`_check_at_one_address`."""
+    """Check the first and the last lane only, as in :func:`_check_at_one_address`."""
     f = FunctionBuilder(access.signature, "noinline", 1, declarations)
     checks = _LaneChecks(f, access, facts)
     bits, address = f.term(f.mask_bits(f.argument("m"))), f.argument("a")

@@ -1,11 +1,12 @@
 """The check of an access against the records of the granules it touches, and the record it leaves.
 
-Emitted for W lanes at once, side by side or scattered (:func:`check_lanes`), and for one granule alone
-(:func:`cell_ir`), which also reports.
+The check is emitted for W lanes at once, with adjacent or scattered granules (:func:`check_lanes`), and for one
+granule (:func:`cell_ir`), which also reports races.
 
 A record is *old* if a barrier separates it from now: it is from an earlier launch, or from this block before its
 last barrier. A record that is not old is ordered with an access by the same thread of the same block, or by the
-same warp before its last synchronization; everything else is a race. Only a new launch separates different blocks.
+same warp before its last synchronization; everything else is a race. Different blocks are separated only by a new
+launch or a grid barrier.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def records(kind: int, space: str, facts: RaceFacts) -> list[int]:
 
 
 def weighs_values(space: str, facts: RaceFacts) -> bool:
-    """Whether writes must record if they changed the value: some plain load may race with them."""
+    """Whether writes must record if they changed the value, because a plain load may race with them."""
     return READ in facts.kinds[space] and WRITE in facts.kinds[space]
 
 
@@ -71,7 +72,7 @@ def is_remembered(kind: int, space: str, facts: RaceFacts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times that stamps are compared with, one i32 each; ``synced``: of the current warp, or None."""
+    """The times that stamps are compared with, each an i32. ``synced``: of the current warp, or None."""
 
     now: Term
     launch: Term
@@ -81,7 +82,7 @@ class Times:
 
 
 def times(state: Record, facts: RaceFacts, warp: Value) -> Times:
-    """Read from the state; ``warp``: its number, i32."""
+    """Load the times from the state. ``warp``: the number of the warp, i32."""
     synced = state.load(RaceState.synced, warp) if facts.warps else None
     fields = (RaceState.now, RaceState.launch, RaceState.start, RaceState.barrier)
     now, launch, start, barrier = (state.load(field) for field in fields)
@@ -90,12 +91,12 @@ def times(state: Record, facts: RaceFacts, warp: Value) -> Times:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The current granules, one for each lane of ``me``: side by side from ``index`` on, or one for each index.
+    """The current granules, one for each lane of ``me``: adjacent ones from ``index`` on, or one for each index.
 
     Attributes:
-        state: of racecheck, a RaceState.
+        state: the RaceState.
         me: the info that this access leaves; ``mask``: the lanes that access.
-        lost: gets the lanes (bits of an i32) whose record another lane overwrote, if there is an index for each.
+        lost: if each lane has an index: receives the lanes (bits of an i32) whose record another lane overwrote.
     """
 
     f: FunctionBuilder
@@ -117,7 +118,7 @@ class Cells:
         return self.index.lanes > 1
 
     def address(self, table: str, record: int) -> Term:
-        """Where the stamps or infos of a record are; of each lane if they are scattered."""
+        """The address of the stamps or infos of a record; one for each lane if they are scattered."""
         field = getattr(RaceState, f"{self.space}_{table}")
         return self.state.array(field, "i32", record).at(self.index)
 
@@ -137,11 +138,11 @@ class Cells:
         put(f, f.splat(value, self.lanes), address, 4, self.mask if mask is None else mask)
 
     def any(self, which: Value) -> Term:
-        """Whether this holds in any lane that accesses."""
+        """Whether a condition holds in any lane that accesses."""
         return self.f.term(self.f.any(self.mask & which))
 
     def old(self, stamp: Term) -> Term:
-        """Whether it is followed by a barrier, or by the beginning of the launch."""
+        """Whether a barrier, or the start of the launch, came after this time."""
         t = self.times
         if self.space == "shared":
             return stamp < t.barrier
@@ -149,19 +150,19 @@ class Cells:
         return (stamp < t.launch) | inside
 
     def old_with_second(self, stamp: Term) -> Term:
-        """The same for both records of a kind, by the stamp of the first: the second is not later, but it may be
-        from another block."""
+        """Whether both records of a kind are old, from the stamp of the first: the second is not later, but it may
+        be from another block."""
         return stamp < (self.times.barrier if self.space == "shared" else self.times.launch)
 
     def current(self, stamp: Term) -> Term:
-        """Whether the current block left it since its last barrier."""
+        """Whether a record is from the current block and after its last barrier."""
         return stamp >= self.times.barrier
 
     def changes(self, changed: Term) -> Term:
         """The bits for the info of a write, from its own effect and the write that it replaces.
 
-        A write that only restores the value of an unordered write is as bad as that one; a write that a barrier
-        of the block orders earlier does not concern a reader of the same block.
+        A write of the value that an unordered write has already stored counts as a change, too. A change that a
+        barrier of the block orders earlier does not matter to a reader in the same block.
         """
         t = self.times
         stamp, info = self.load("stamps", WRITE), self.load("infos", WRITE)
@@ -174,7 +175,7 @@ class Cells:
 
         near = changed | (stamp >= t.barrier) & bit(CHANGED)
         here = stamp >= t.start
-        if self.space == "shared":  # it is undefined before the block's first write
+        if self.space == "shared":  # its value is undefined before the block's first write
             return bits(near | ~here, CHANGED)
         of_launch = stamp >= t.launch
         elsewhere = of_launch & (here & bit(CHANGED_ELSEWHERE) | ~here & bit(CHANGED_EVER))
@@ -198,7 +199,7 @@ class Cells:
         return self.accepted(self.load("stamps", record), self.load("infos", record))
 
     def remember(self, kind: int, me: Term) -> None:
-        """Leave a record of this access, with an info."""
+        """Record this access. ``me``: the info of a write."""
         if kind == WRITE:
             self._replace(WRITE, me)
             return
@@ -214,21 +215,20 @@ class Cells:
         self._find_lost(record, info, self.mask)
 
     def _find_lost(self, record: int, info: Term, entered: Term) -> None:
-        """Note the lanes whose record is another lane's, after those that entered one have stored them."""
+        """Add the lanes whose record was overwritten to ``lost``. ``entered``: the lanes that stored a record."""
         if self.lost is not None:
             others = entered & self.load("infos", record).ne(info)
             self.lost.value = self.lost.value | self.f.term(self.f.mask_bits(others)).to("i32")
 
     def is_full(self, first: int) -> Term:
-        """Whether the two records of a kind conflict with any access before the next barrier already."""
+        """Whether the two records of a kind already conflict with any access before the next barrier."""
         i1, i2 = self.load("infos", first), self.load("infos", first + 1)
         s1, s2 = self.load("stamps", first), self.load("stamps", first + 1)
         group = WARP_MASK if self.facts.warps else THREAD_MASK
         return self.current(s1) & self.current(s2) & _differ(i1, i2, group)
 
     def are_old(self, kind: int) -> Term:
-        """Whether all accesses that one of a kind conflicts with are followed by a barrier, or by the beginning of
-        the launch."""
+        """Whether all records that an access of a kind conflicts with are old."""
         found = [
             (self.old if first == WRITE else self.old_with_second)(self.load("stamps", first))
             for first in first_records(kind, self.space, self.facts)
@@ -236,13 +236,13 @@ class Cells:
         return _all([self.f.term(self.f.const("i1", 1)), *found])
 
     def enter_two(self, first: int, infos: tuple[Term, Term]) -> None:
-        """Enter two accesses into the records of a kind, which are old; only one if the infos are the same."""
+        """Replace the old records of a kind by two accesses, or by one if their infos are the same."""
         self._replace(first, infos[1])
         with self.f.if_(infos[0].ne(infos[1])):
             self._replace(first + 1, infos[0])
 
     def _add(self, first: int, s1: Term) -> None:
-        """Enter this access into the two records of its kind, unless they are full."""
+        """Add this access to the two records of its kind, unless they are full."""
         f, t = self.f, self.times
         i1, s2, i2 = self.load("infos", first), self.load("stamps", first + 1), self.load("infos", first + 1)
         is_full = self.is_full(first)
@@ -271,10 +271,10 @@ def _differ(x: Term, y: Term, bits: int) -> Term:
 
 
 def check_lanes(cells: Cells, kind: int, changed: Term | None) -> None:
-    """Check and record the lanes' access; leave the block of the function where a lane may be in a race.
+    """Check and record the access of the lanes; leave the code block if a lane may be in a race.
 
     Args:
-        changed: the lanes whose write changes the value, i1; None where that does not matter.
+        changed: the lanes whose write changes the value, i1; None if this does not matter.
     """
     f, space, facts = cells.f, cells.space, cells.facts
     if facts.copies and space == "shared":
@@ -294,7 +294,7 @@ def _all(conditions: list[Term]) -> Term:
 
 
 def cell_signature(kind: int, space: str) -> Signature:
-    """One granule's check, which reports races; ``address`` is the granule's."""
+    """The check of one granule, which reports races. ``address``: of the granule."""
     given = {"rs": "ptr", "index": "i64", "me": "i32", "access": "ptr", "address": "i64"}
     return Signature(
         f"@kcheck.race.cell.{NAMES[kind]}.{space}", "void", {**given, "launch": "ptr", "block": "ptr"}
@@ -316,7 +316,7 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
     given |= {"shared": int(space == "shared"), "write": int(kind == WRITE), "read": int(kind == READ)}
     if facts.copies and space == "shared":
         with f.if_(cells.inflight()):
-            # A copy that is not complete is a race unless it is unordered anyway, as its record as a write says.
+            # A copy that is not complete is a race. If it is unordered anyway, its record as a write reports it.
             stamp, info = cells.load("stamps", INFLIGHT), cells.load("infos", INFLIGHT)
             with f.if_(cells.accepted(stamp, info)):
                 f.run(JUDGE, record=INFLIGHT, stamp=stamp, info=info, **given)

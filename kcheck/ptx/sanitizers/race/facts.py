@@ -1,4 +1,4 @@
-"""What racecheck knows of a kernel before it is lowered: it decides what the code has to check."""
+"""What racecheck knows about a kernel before it is lowered, which decides what the code must check."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TEXELS = frozenset({"tex", "tld4", "suld", "sust"})
 
 @dataclass(frozen=True, slots=True)
 class RaceFacts:
-    """Of a kernel with all that it calls.
+    """Facts about a kernel and the functions that it calls.
 
     Attributes:
-        granule: by space, the smallest access in bytes; a space that is not accessed is left out.
-        kinds: by space, which kinds of records can be there (WRITE, ATOMIC, READ, STRONG_READ).
-        warps: lanes of a warp synchronize.
-        fences: it has fences, or accesses with ``.acquire`` or ``.release``.
-        copies: it has asynchronous copies.
+        granule: by space, the bytes of the smallest access, at most 8. Spaces that are not accessed are missing.
+        kinds: by space, the kinds of records that accesses leave (WRITE, ATOMIC, READ, STRONG_READ).
+        warps: whether lanes of a warp synchronize.
+        fences: whether there are fences, mbarriers, or accesses with ``.acquire`` or ``.release``.
+        copies: whether there are asynchronous copies.
     """
 
     granule: dict[str, int]
@@ -39,7 +39,7 @@ class RaceFacts:
     copies: bool = False
 
     def checks(self, space: str) -> bool:
-        """Whether a race is possible there."""
+        """Whether a race is possible in a space."""
         kinds = self.kinds.get(space, frozenset())
         return WRITE in kinds or (ATOMIC in kinds and READ in kinds)
 
@@ -54,7 +54,7 @@ def space_of(instruction: Instruction) -> str:
 
 
 def kind_of(instruction: Instruction) -> int:
-    """Which records an access leaves: WRITE, ATOMIC (a strong store too), READ or STRONG_READ."""
+    """The kind of record that an access leaves: WRITE, ATOMIC (also for a strong store), READ or STRONG_READ."""
     if instruction.opcode in ATOMICS:
         return ATOMIC
     if is_mbarrier(instruction):
@@ -94,7 +94,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
                     granule[place] = min(granule.get(place, 8), 8)
                     kinds.setdefault(place, set()).add(kind_of(statement))
                 continue
-            if statement.opcode in TEXELS:  # of a texture the first byte of a texel; sust.p: any size
+            if statement.opcode in TEXELS:  # a texture: the first byte of a texel; sust.p: any size
                 any_size = statement.opcode in ("tex", "tld4") or statement.modifiers[:1] == ("p",)
                 size = 1 if any_size else TYPES[statement.modifiers[-2]].bytes
                 granule["global"] = min(granule.get("global", 8), size)
@@ -107,7 +107,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
             if space == "param" and _through_register(statement):
                 space = "generic"
             of = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
-            if matrix and of is None:  # of less than a byte, in words
+            if matrix and of is None:  # elements of less than a byte are loaded in words
                 of = TYPES["b32"]
             if statement.opcode == "ldmatrix":  # a row at a time, in words
                 of = TYPES["b32"]
@@ -116,7 +116,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
             for place in CHECKED if space == "generic" else (space,):
                 granule[place] = min(granule.get(place, 8), max(of.bytes, 1))
                 kinds.setdefault(place, set()).add(kind_of(statement))
-                if "cas" in statement.modifiers:  # one that does not succeed reads
+                if "cas" in statement.modifiers:  # one that fails only reads
                     kinds[place].add(STRONG_READ)
     return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences, copies)
 

@@ -1,11 +1,11 @@
-"""Plain loads that only decide whether an atomic on the same word is tried: a test before the atomic.
+"""Finds plain loads that only decide whether to try an atomic on the same word.
 
-``if x > best[0]: cuda.atomic.max(best, 0, x)``: what the load returns cannot change the result, only whether the
-atomic that follows is worth its time. A load counts only if its value goes nowhere else:
+``if x > best[0]: cuda.atomic.max(best, 0, x)``: the loaded value cannot change the result, only avoid an atomic
+that would have no effect. A load counts only if its value is not used elsewhere:
 
 * registers computed from it decide branches, and nothing else reads them;
-* what such a branch decides, up to where its sides meet again, are loads, arithmetic whose results are dead there,
-  and atomics on the same word (the same register, set once, and the same offset and width).
+* the code that such a branch decides on, up to its postdominator, consists of loads, arithmetic whose results are
+  dead at the postdominator, and atomics on the same word (the same register, set once, offset and width).
 
 PTX as LLVM emits it sets a register once; a load whose registers are set more often does not count.
 """
@@ -47,7 +47,7 @@ def _is_candidate(operation: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """The memory that an access names: register or variable, offset and bytes."""
+    """The memory that an access uses: register or variable, offset and bytes."""
 
     base: str
     offset: int
@@ -70,7 +70,7 @@ class _GuardAnalysis:
         self.dominators = _dominators(cfg)
 
     def run(self) -> set[int]:
-        """The loads that count."""
+        """The loads, by ``id``."""
         return {
             id(operation)
             for n in self.cfg.order
@@ -79,7 +79,7 @@ class _GuardAnalysis:
         }
 
     def _word(self, operation: Instruction) -> _Word | None:
-        """The word that an access names; None if that is not known."""
+        """The word that an access uses; None if it is unknown."""
         address = next((o for o in operation.operands if isinstance(o, Address)), None)
         kind = TYPES.get(operation.modifiers[-1]) if operation.modifiers else None
         if address is None or kind is None:
@@ -126,21 +126,21 @@ class _GuardAnalysis:
         return (is_guard or bool(branches)) and all(self._decides_atomics(n, word) for n in branches)
 
     def _follows(self, block: int, n: int, load: Instruction, operation: Operation) -> bool:
-        """Whether the load comes before an operation on every way to it."""
+        """Whether the load dominates an operation."""
         if n != block:
             return block in self.dominators[n]
         inside = self.cfg.blocks[block].operations
         return _index(inside, load) < _index(inside, operation)
 
     def _decides_atomics(self, branch: int, word: _Word) -> bool:
-        """Whether a branch only decides if atomics on a word are done."""
+        """Whether a branch only decides if atomics on a word are executed."""
         meets = self.parent[branch]
         region: set[int] = set()
         left = list(self.cfg.blocks[branch].successors)
         while left:
             n = left.pop()
             if n != meets and n not in region:
-                if n == branch:  # its next round depends on the branch
+                if n == branch:  # a loop: its next iteration depends on the branch
                     return False
                 region.add(n)
                 left.extend(self.cfg.blocks[n].successors)
@@ -163,7 +163,7 @@ class _GuardAnalysis:
         return has_atomic and not set_here & alive
 
     def _is_guarded_atomic(self, operation: Operation, name: str, word: _Word) -> bool:
-        """Whether a register only guards an atomic on a word, whose result is dropped."""
+        """Whether an operation is an atomic on a word without a result that only uses a register as its guard."""
         if isinstance(operation, Call) or operation.opcode != "red" or operation.guard is None:
             return False
         operands = [r.name for o in operation.operands for r in _registers(o)]
@@ -188,7 +188,7 @@ def _index(operations: Iterable[Operation], wanted: Operation) -> int:
 
 
 def _dominators(cfg: Cfg) -> Mapping[int, frozenset[int]]:
-    """By block, the blocks on every way to it, itself included."""
+    """The dominators of each block, including itself."""
     everything = frozenset(cfg.order)
     found = dict.fromkeys(cfg.order, everything)
     found[cfg.order[0]] = frozenset({cfg.order[0]})

@@ -1,4 +1,4 @@
-"""racecheck while a kernel is lowered: it adds calls to what checks accesses and keeps threads in order."""
+"""racecheck while a kernel is lowered: adds calls to functions that track accesses and synchronization."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _LAUNCH, _FIRST = Value("%launch", "ptr"), Value("%t0", "i32")
 
 
 class Racecheck(Sanitizer):
-    """Finds accesses that nothing puts in order."""
+    """Finds conflicting accesses that are not ordered."""
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
-        """Find out what there is to check, and add the functions that check it."""
+        """Find what must be checked, and add the functions that check it."""
         facts = race_facts(functions)
         needed = needed_loads(functions[0]) if unit.module.replicates and facts.checks("global") else {}
         unit.pointers, groups = pointer_use(functions)
@@ -55,11 +55,11 @@ class Racecheck(Sanitizer):
         unit.declarations.update(sync.DECLARATIONS)
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
-        """Every function is watched: even one without accesses may synchronize."""
+        """Observe every function: even one without accesses may synchronize."""
         return RaceObserver(fn, self._checks)
 
     def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher:
-        """What an asynchronous copy fills is busy until the wait for it, which is when it is written."""
+        """The destination of an asynchronous copy must not be accessed until the wait, when it is written."""
         granules = self._checks.facts.granule
         granules.setdefault("shared", WORD)
         check = self._checks.function(CheckedAccess(WRITE, "shared", WORD, unit.width))
@@ -70,8 +70,8 @@ class CheckFunctions:
     """The functions of one kernel that check accesses, defined on first use.
 
     Args:
-        needed: by load (``id``), the threads that need its value; all need that of other loads.
-        groups: by load (``id``), its number in ``RaceState.unchanged``.
+        needed: by load (``id``), the threads that need its value; other loads are needed by all threads.
+        groups: by load (``id``), its bit in ``RaceState.unchanged``.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class CheckFunctions:
         return access.signature
 
     def table(self, threads: int) -> str:
-        """The name of a constant, 32 bits for each warp, with a set of threads."""
+        """The name of a constant with a set of threads, 32 bits for each warp."""
         words = [threads >> n & (1 << 32) - 1 for n in range(0, THREADS, 32)]
         name = f"@kcheck.race.needed.{threads:x}"
         values = ", ".join(f"i32 {word}" for word in words)
@@ -105,7 +105,7 @@ class CheckFunctions:
 
 
 class RaceObserver(WarpObserver):
-    """The accesses of one function."""
+    """Checks the accesses of one function."""
 
     wants_outcome = True
 
@@ -115,7 +115,7 @@ class RaceObserver(WarpObserver):
         self._checks = checks
 
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
-        """Check an access before it is made; a compare-and-swap once it is known where it writes."""
+        """Check an access before it is made. A compare-and-swap is checked when its outcome is known."""
         if "cas" in i.modifiers:
             return
         group = self._checks.groups.get(id(i))
@@ -129,7 +129,7 @@ class RaceObserver(WarpObserver):
             self._check(i, access, READ, values, self._needed(i))
 
     def _needed(self, i: Instruction) -> Value | None:
-        """The lanes that need what a load returns; None: all."""
+        """The lanes that need the result of a load; None if all do."""
         threads = self._checks.needed.get(id(i), ALL)
         if threads == ALL:
             return None
@@ -141,14 +141,14 @@ class RaceObserver(WarpObserver):
         return b.bits_mask(b.resize(b.shift("lshr", word, b.land(_FIRST, 31)), f"i{width}"), width)
 
     def updated(self, i: Instruction, update: Update, succeeded: Value | None) -> None:
-        """A compare-and-swap writes where it succeeded, and reads elsewhere; any atomic may publish."""
+        """A compare-and-swap writes in lanes where it succeeded, and reads in others; any atomic may publish."""
         if succeeded is not None:
             self._check(i, update.access, ATOMIC, only=succeeded)
             self._check(i, update.access, STRONG_READ, only=self.fn.b.invert(succeeded))
         self._strong(i, update.addresses, succeeded)
 
     def synchronizes(self, members: Value) -> None:
-        """Report it; of a warp in several vectors the scheduler does, once for all of them."""
+        """Report that lanes synchronize. For a warp in several vectors, the scheduler does this once for all."""
         fn, b = self.fn, self.fn.b
         active = fn.active_bits()
         if members.lanes == 1:
@@ -161,21 +161,21 @@ class RaceObserver(WarpObserver):
         call(b, RACE_WARP, launch=_LAUNCH, warp=warp, active=active, masks=Value(slot, "ptr"))
 
     def fences(self, i: Instruction) -> None:
-        """What the active lanes did may be published from here on."""
+        """From here on, earlier accesses of the active lanes may be published."""
         fn, b = self.fn, self.fn.b
         lanes = b.resize(_bits(fn, fn.active), "i32")
         call(b, sync.FENCE, launch=_LAUNCH, t0=_FIRST, lanes=lanes, within=int("cta" in i.modifiers))
 
     def meets(self, i: Instruction, addresses: Value) -> None:
-        """An arrival publishes, and who sees a phase complete observes it."""
+        """An arrival publishes; a thread that sees the phase complete observes it."""
         self._strong(i, addresses)
 
     def seen_by(self, view: WarpView, instruction: Instruction, column: int) -> Observer | None:
-        """The scheduler reports what a warp in several vectors does."""
+        """None for a warp in several vectors, whose synchronization the scheduler reports."""
         return RaceObserver(view, self._checks) if view.real.width == view.width else None
 
     def copies(self, i: Instruction, copy: Copy) -> None:
-        """A word at a time: the source is read, and the destination written, from here on."""
+        """Check a copy word by word: from here on it reads the source and writes the destination."""
         b, words = self.fn.b, TYPES["b32"]
         for start in range(0, copy.size, WORD):
             read = b.compare("ugt", copy.amount, start)
@@ -199,7 +199,7 @@ class RaceObserver(WarpObserver):
         Args:
             race: the kind of record that it leaves.
             values: what a store is about to write.
-            only: the lanes that leave a record; None: all that are active.
+            only: the lanes that leave a record; None: all active lanes.
         """
         facts, space, size, address = self.facts, access.space, access.kind.bytes, access.address
         if not CheckedAccess(race, space, size, 1).places(facts):
@@ -218,7 +218,7 @@ class RaceObserver(WarpObserver):
             call(b, check, a=at, **value, m=b.splat(mask), **code_context(number))
 
     def _strong(self, i: Instruction, address: Value, succeeded: Value | None = None) -> None:
-        """An atomic or a strong load or store, which may publish and observe where the kernel has fences.
+        """Report an atomic or a strong load or store, which may publish and observe if the kernel has fences.
 
         Args:
             succeeded: of a compare-and-swap, the lanes that wrote; None: all.
@@ -233,7 +233,7 @@ class RaceObserver(WarpObserver):
         elif kind_of(i) == STRONG_READ:
             writes = b.const("i32", 0)
         words = set(i.modifiers)
-        if is_mbarrier(i):  # these are its defaults
+        if is_mbarrier(i):  # its defaults
             words |= {"release", "cta"}
         report = StrongReport(fn)
         is_new = report.is_new(address, mask, writes)
@@ -249,10 +249,10 @@ class RaceObserver(WarpObserver):
 
 
 class StrongReport:
-    """The report of one strong access to the host, if it is new: a lane that spins repeats what it did before.
+    """Reports one strong access to the host if it is new: a lane that spins repeats the same access.
 
     Attributes:
-        record: a Strong on the stack, as it was reported last.
+        record: a Strong on the stack, as last reported.
     """
 
     def __init__(self, fn: FunctionLowering) -> None:
@@ -266,7 +266,8 @@ class StrongReport:
         fn.prologue.line(f"{self._count} = alloca i64")
 
     def is_new(self, address: Value, mask: Value, writes: Value) -> Value:
-        """Whether lanes write, others access than the last time, elsewhere, or something was published since."""
+        """Whether an access differs from the last report: lanes write, more lanes access, addresses differ, or a
+        value was published since."""
         fn, b = self.fn, self.fn.b
         places = b.splat(address)
         before = load_field(b, Strong, self.record, Strong.mask)
@@ -279,7 +280,7 @@ class StrongReport:
         return b.lor(news, b.any(b.land(b.compare("ne", seen, places), b.splat(fn.active))))
 
     def send(self, address: Value, fields: Sequence[tuple[object, Value | int]]) -> None:
-        """Report it. ``fields``: of the record, besides the addresses."""
+        """Report the access. ``fields``: of the record, except the addresses."""
         b, addresses = self.fn.b, Value(self._addresses, "ptr")
         b.line(f"store {b.typed(b.splat(address))}, ptr {addresses.text}, align {self._align}")
         store_field(b, Strong, self.record, Strong.addresses, b.cast("ptrtoint", addresses, "i64"))
@@ -295,11 +296,11 @@ class StrongReport:
         return 64 if self.fn.width > 1 else 8
 
     def _published(self) -> Value:
-        """How many values were published, as it is now."""
+        """The current number of published values."""
         state = self.fn.field(Launch, Launch.race, element="ptr")
         return load_field(self.fn.b, RaceState, state.text, RaceState.published)
 
 
 def _bits(fn: FunctionLowering, mask: Value) -> Value:
-    """A mask as an integer of as many bits."""
+    """A mask as an integer of W bits."""
     return fn.b.mask_bits(fn.b.splat(mask))

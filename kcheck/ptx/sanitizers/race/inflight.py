@@ -1,4 +1,4 @@
-"""Memory that an asynchronous copy is still filling: a record that stands from the copy to the wait for it."""
+"""Memory that an asynchronous copy is still filling: it has a record from the copy until the wait."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kcheck.ptx.sanitizers.race.layout import INFLIGHT, THREAD_BITS, RaceState
 from kcheck.ptx.sanitizers.race.sync import state_of
 
 WORD = 4
-"""Bytes that are checked at once."""
+"""The bytes of a copy that are checked at a time."""
 
 
 class FilledMemory(CopyWatcher):
-    """Shared memory that copies fill.
+    """Tracks the shared memory that copies fill.
 
     Args:
-        granule: bytes of shared memory that one record stands for.
+        granule: the bytes of shared memory for one record.
         check: the function that checks stores of a word to shared memory.
     """
 
@@ -33,13 +33,13 @@ class FilledMemory(CopyWatcher):
         self.check = check
 
     def begins(self, f: FunctionBuilder, target: Term, size: Term, lane: Term) -> None:
-        """From here on the copy fills its destination."""
+        """Record that the copy fills its destination from here on."""
         thread = f.argument("t0") + lane
         values = {"stamps": state_of(f).load(RaceState.now), "infos": f.argument("site") << THREAD_BITS | thread}
         self._fill(f, target, size.to("i64"), values)
 
     def completes(self, f: FunctionBuilder, copy: Record, lanes: Term) -> None:
-        """The end of a copy is a store: what other threads do from here on must come after a barrier."""
+        """Check the end of a copy as a store: accesses of other threads must be separated from it by a barrier."""
         W, queue, words = self.queue.width, self.queue, LARGEST // WORD
         size = copy.load(queue.copy.size)
         stage = Value(f.local(f"[{W * LARGEST} x i8]", 64), "ptr")

@@ -1,4 +1,4 @@
-"""Recording races: what is called for two accesses that no barrier orders."""
+"""Records races. JUDGE is called for two conflicting accesses that no barrier orders."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ BENIGN = Signature(
         "granule": "i32",
     },
 )
-"""Whether two writes to one granule write the same value: an earlier lane of the same instruction may not have
-written its value to memory yet."""
+"""Whether two writes to one granule write the same value. The value of an earlier lane of the same instruction may
+not be in memory yet."""
 
 JUDGE = Signature(
     "@kcheck.race.judge",
@@ -67,13 +67,13 @@ JUDGE = Signature(
 )
 """Records a race of an access with an earlier one, unless something else orders them.
 
-``record``, ``stamp`` and ``info`` are the earlier access's in the shadow; ``me`` is the info of this one, which
-writes, or reads plainly; ``address`` is the granule's."""
+``record``, ``stamp`` and ``info`` are those of the earlier access in the shadow; ``me`` is the info of this
+access. ``write`` and ``read`` say whether it is a plain write or a plain read. ``address``: of the granule."""
 
 
 @functools.cache
 def definitions(fences: bool) -> dict[str, Definition]:
-    """Every function of this file, by name; with fences the host is asked first."""
+    """Every function of this file, by name. With fences, JUDGE asks the host first."""
     return {BENIGN.name: _benign(), JUDGE.name: _judge(fences)}
 
 
@@ -115,7 +115,7 @@ class _Judge:
         self.is_filling = self.record.eq(INFLIGHT)
 
     def return_if_ordered(self) -> None:
-        """Return if time ended, or if a part of a warp synchronized in between."""
+        """Return if the time has reached its limit, or if a part of a warp synchronized in between."""
         f = self.f
         with f.if_(self.state.load(RaceState.now) >= LAST_STAMP):
             f.ret()
@@ -125,7 +125,7 @@ class _Judge:
                 f.ret()
 
     def owner(self) -> Term:
-        """The base of the allocation, 0 for shared memory; returns where there is none: memcheck reports it."""
+        """The base of the allocation, 0 for shared memory. Without an allocation, the code returns."""
         f, base = self.f, self.f.variable("i64", 0)
         with f.if_(~f.argument("shared")):
             found = find_allocation(f, f.argument("address"))
@@ -137,7 +137,7 @@ class _Judge:
         return base.value
 
     def benign(self) -> Term:
-        """SAME_VALUE, UNCHANGED, REPLICATED or 0; returns where copies of one value are equal."""
+        """SAME_VALUE, UNCHANGED, REPLICATED or 0. If the writes are copies of one value, the code returns."""
         f, write, read = self.f, self.f.argument("write"), self.f.argument("read")
         is_write, found = self.record.eq(WRITE), self.f.variable("i32", 0)
         with f.if_(is_write & write):
@@ -156,12 +156,12 @@ class _Judge:
         return (keeps | kept).select(UNCHANGED, found.value)
 
     def is_copy(self) -> Term:
-        """Whether one block wrote by one instruction, in code that stores copies of one value so."""
+        """Whether both writes are of one block and one instruction that may store copies of a value."""
         is_site = ((self.info ^ self.me) & SITE_MASK << THREAD_BITS).eq(0)
         return self.state.load(RaceState.replicates).ne(0) & self.is_near & is_site
 
     def ask(self, base: Term, benign: Term) -> None:
-        """Return if the host, which follows fences, knows that the accesses are ordered."""
+        """Return if the host, which tracks fences, knows that the accesses are ordered."""
         f = self.f
         with f.if_(~self.is_filling):
             given = {"a": self.me.to("i64"), "b": self.info.to("i64"), "c": self.stamp.to("i64")}
@@ -170,7 +170,7 @@ class _Judge:
                 f.ret()
 
     def enter(self, base: Term, benign: Term) -> None:
-        """Count a race that is known, or keep a new one."""
+        """Count a race that is already known, or add a new one."""
         f, state = self.f, self.state
         count, races = state.load(RaceState.race_count), state.records(RaceState.races, Race)
         key = [
@@ -215,7 +215,7 @@ class _Judge:
         return addresses[self.access.load(RaceAccess.lane)]
 
     def _keep_value(self, race: Record) -> None:
-        """What the access writes, or what is in memory."""
+        """Keep the value that the access writes, or the value in memory."""
         f, size = self.f, self.access.load(RaceAccess.size)
         written = f.offset(
             self.access.pointer_at(RaceAccess.values), (self.access.load(RaceAccess.lane) * size).to("i64")

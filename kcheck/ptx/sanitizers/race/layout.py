@@ -1,21 +1,21 @@
-"""What racecheck's code and its host share: the state of a launch, the shadow of memory, the races found.
+"""The structures that racecheck's code and the host share: the state of a launch, the shadow of memory, the races.
 
-**Time** is one 32-bit counter, ``RaceState.now``, which only grows, across launches too. It advances at the start
-of a launch and of a block, at a barrier, and where lanes of a warp synchronize. Whether an access came before the
-last of these follows from comparing its time with theirs (``launch``, ``start``, ``barrier``, ``synced``), so
-nothing is ever cleared.
+**Time** is one 32-bit counter, ``RaceState.now``, which only grows, also across launches. It advances at the start
+of a launch and of a block, at a barrier, at a fence, and where lanes of a warp synchronize. To find whether an
+access came before the last of these, its time is compared with theirs (``launch``, ``start``, ``barrier``,
+``synced``), so nothing is ever cleared.
 
-**The shadow** has for each granule of memory (the smallest access of the kernel) eight records of accesses: the
-last plain write; two atomics, two plain reads, two strong reads; an asynchronous copy that is not complete. A
-record is a stamp (the time) and an info (thread of the block, site, FAR), in separate arrays, so that a vector of
-lanes reads W of one kind at once.
+**The shadow** has eight records of accesses for each granule of memory (the size of the kernel's smallest access):
+the last plain write; two atomics, two plain reads, two strong reads; an asynchronous copy that is not complete. A
+record is a stamp (the time) and an info (thread of the block, site, and the bits FAR and CHANGED), in separate
+arrays, so that a vector of lanes reads W of one kind at once.
 
 **Two** records of a kind are as good as all. The order of accesses is hierarchical: blocks of a launch are not
-ordered at all, warps of a block by its barriers, lanes of a warp by those and by warp-level synchronization. So
-two accesses of different blocks conflict with everything later in the launch; two of different warps since the
-last barrier with everything before the next; and within one warp, the last access and the last one of another lane
-are the two that are followed by the least synchronization. Fences can order more than that: with them two records
-are not enough.
+ordered at all, warps of a block by its barriers, lanes of a warp by barriers and warp-level synchronization. So
+two accesses of different blocks conflict with everything later in the launch. Two of different warps since the
+last barrier conflict with everything before the next. Within one warp, the last access and the last one of another
+lane are the two that are followed by the least synchronization. Fences can order more than that: with them two
+records are not enough.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ THREAD_MASK = (1 << THREAD_BITS) - 1
 WARP_MASK = THREAD_MASK & ~31
 SITE_MASK = (1 << SITE_BITS) - 1
 FAR = 1 << 31
-"""In a second record's info: it is from another block than the first."""
+"""In the info of a kind's second record: it is from a different block than the first."""
 
 CHANGED, CHANGED_EVER, CHANGED_ELSEWHERE = 1 << 26, 1 << 27, 1 << 28
-"""In the info of a write: this write, or an earlier one that it replaces, changed the value. CHANGED counts the
-writes that an access by the same block may race with, CHANGED_EVER all of the launch, CHANGED_ELSEWHERE those of
-other blocks. A read beside a write that changed nothing is harmless."""
+"""In the info of a write: this write, or an earlier one that it replaces, changed the value. CHANGED is about the
+writes that an access of the same block may race with, CHANGED_EVER about all of the launch, CHANGED_ELSEWHERE
+about those of other blocks. A read that races with a write that changed nothing is harmless."""
 
 LAST_STAMP = 0xFFFF_FF00
-"""From here on time stops, and nothing more is reported."""
+"""When the time reaches this value it stops, and no more races are reported."""
 
 
 class RaceState(ctypes.Structure):
@@ -63,21 +63,18 @@ class RaceState(ctypes.Structure):
         ("shared_infos", ctypes.c_uint64 * RECORDS),
         ("blocks", ctypes.c_uint64),  # address of BlockStart[block_capacity]
         ("block_capacity", ctypes.c_uint64),
-        ("block_count", ctypes.c_uint64),  # blocks that began, including those not kept
+        ("block_count", ctypes.c_uint64),  # blocks that began, also those not in ``blocks``
         ("races", ctypes.c_uint64),  # address of Race[race_capacity]
         ("race_capacity", ctypes.c_uint64),
         ("race_count", ctypes.c_uint64),
         ("races_dropped", ctypes.c_uint64),
-        ("unchanged_dropped", ctypes.c_uint64),  # dropped reads of a value that a write does not change
-        ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
+        ("unchanged_dropped", ctypes.c_uint64),  # dropped races with UNCHANGED
+        ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32] by warp, lane, lane: when they synchronized
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
-        ("counted", ctypes.c_uint64),  # 1: a barrier of some threads of the block was passed
-        (
-            "replicates",
-            ctypes.c_uint64,
-        ),  # 1: lanes of a warp may store one value by one instruction, as Triton's do
+        ("counted", ctypes.c_uint64),  # 1: a barrier for only some threads of the block was passed
+        ("replicates", ctypes.c_uint64),  # 1: lanes of a warp may store copies of one value, as Triton's do
         ("unchanged", ctypes.c_uint64),  # bits: loads (PointerUse) of memory that the launch does not change
-        ("published", ctypes.c_uint64),  # values published; while unchanged, nothing new can be observed
+        ("published", ctypes.c_uint64),  # values published; if unchanged, nothing new can be observed
     ]
 
 
@@ -113,13 +110,13 @@ class BlockStart(ctypes.Structure):
 
 
 class Race(ctypes.Structure):
-    """Two unordered accesses, the first of a kind: site, other_site, record, benign and base distinguish kinds.
+    """Two unordered accesses, the first race of a kind. A kind is site, other_site, record, benign and base.
     ``other`` is the access that came first in this execution."""
 
     _fields_ = [
         ("site", ctypes.c_uint32),
         ("other_site", ctypes.c_uint32),
-        ("record", ctypes.c_uint32),  # which of the shadow's records was in conflict
+        ("record", ctypes.c_uint32),  # which record of the shadow was in conflict
         ("benign", ctypes.c_uint32),  # SAME_VALUE, UNCHANGED, REPLICATED or 0
         ("base", ctypes.c_uint64),  # of the allocation; 0: shared memory
         ("count", ctypes.c_uint64),
@@ -130,15 +127,16 @@ class Race(ctypes.Structure):
         ("other_stamp", ctypes.c_uint32),
         ("size", ctypes.c_uint32),  # bytes of the access
         ("access", ctypes.c_uint64),  # its address
-        ("is_near", ctypes.c_uint32),  # 1: both of one block
+        ("is_near", ctypes.c_uint32),  # 1: both are of one block
         ("is_write", ctypes.c_uint32),  # 1: value holds what the access writes
         ("value", ctypes.c_uint8 * 8),
     ]
 
 
 SAME_VALUE, UNCHANGED, REPLICATED = 1, 2, 3
-"""Of a race: both write the same value; one reads, and the other writes the unchanged value; lanes of a warp, or
-for shared memory of a block, store copies of one value that differ, by one instruction of code that replicates."""
+"""Kinds of benign races: both write the same value; one reads, and the other writes the value that is there
+already; an instruction of code that replicates stores copies of one value that differ, in lanes of a warp, or in a
+block if it is shared memory."""
 
 
 class RaceAccess(ctypes.Structure):

@@ -1,7 +1,8 @@
 """Which parameters a kernel's accesses go through.
 
-A launch knows which memory its parameters point to, and so which of it the kernel cannot change: what no address
-of a store is computed from. Plain loads of that memory race with nothing, and need no check.
+A launch knows which memory its parameters point to, and so which of it the kernel cannot change: memory that only
+parameters point to from which no address of a store is computed. Plain loads of this memory do not race, and need
+no check.
 
 A pointer stays a pointer through copies, additions and selections; what is shifted or multiplied is an index.
 """
@@ -19,17 +20,17 @@ from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, O
 from kcheck.ptx.syntax.opcodes import ATOMICS, LOADS, MOVES, OFFSETS
 
 MOST_LOADS = 64
-"""The most sets of parameters of one kernel: each has a bit."""
+"""The most sets of parameters of one kernel; each has a bit in ``RaceState.unchanged``."""
 
 _OTHER_STORES = frozenset({"sust", "wmma", "mbarrier", "cp", "stmatrix"})
-"""They may change memory in ways that are not looked into."""
+"""Opcodes that may change memory in ways that are not analyzed."""
 
 
 def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int, int]]:
     """The parameters that addresses are computed from, and the plain loads (``id``) with the number of their set.
 
     Args:
-        functions: the kernel, and what it calls. If it calls anything, nothing is known.
+        functions: the kernel, and the functions that it calls. If it calls any, nothing is known.
     """
     kernel = functions[0]
     body = [s for s in kernel.body or () if not isinstance(s, Label)]
@@ -72,10 +73,10 @@ class _PointerOrigins:
         self._known: dict[str, frozenset[int] | None] = {}
 
     def of(self, operand: Operand, pending: frozenset[str]) -> frozenset[int] | None:
-        """Offsets of parameters; None if it may be another pointer, or an index.
+        """The offsets of the parameters that an operand points into; None for another pointer or an index.
 
         Args:
-            pending: registers that are being looked at: in a loop a pointer is computed from itself.
+            pending: registers whose origins are being computed: in a loop, a pointer is computed from itself.
         """
         if not isinstance(operand, Register):
             return None
@@ -91,7 +92,7 @@ class _PointerOrigins:
         return total
 
     def _result(self, writer: Instruction, pending: frozenset[str]) -> frozenset[int] | None:
-        """What the result of an instruction points into."""
+        """The parameters that the result of an instruction points into; None if they are unknown."""
         opcode, operands = writer.opcode, writer.operands
         if opcode == "ld" and "param" in writer.modifiers:
             address = operands[1]
@@ -114,7 +115,7 @@ class _PointerOrigins:
 
 
 def _one(found: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
-    """Of alternatives: nothing is known of a pointer that may be one of several."""
+    """The origins of one of several values; None if they differ: nothing is known about such a pointer."""
     if None in found:
         return None
     sets = {origins for origins in found if origins}
@@ -122,6 +123,6 @@ def _one(found: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
 
 
 def _either(found: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
-    """Of a sum: the other operand is an index."""
+    """The origins of a sum, one operand of which is an index."""
     known = [origins for origins in found if origins is not None]
     return frozenset().union(*known) if known else None

@@ -1,4 +1,4 @@
-"""How time advances, and which events the host gets."""
+"""The functions that advance the time, and that pass events to the host."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
 from kcheck.ptx.sanitizers.race.layout import LAST_STAMP, BlockStart, RaceEvent, RaceState
 
 TICK = Signature("@kcheck.race.tick", "i32", {"rs": "ptr"})
-"""Advances the time, and returns it."""
+"""Advances the time, and returns the new time."""
 
 WARP_ALL = Signature(
     "@kcheck.race.warpall", "void", {"launch": "ptr", "t0": "i32", "active": "i32", "mask": "i32"}
 )
-"""The active lanes of the warp of a thread synchronize, all with one mask."""
+"""Called when the active lanes of a thread's warp synchronize, all with the same mask."""
 
 TELL = Signature(
     "@kcheck.race.tell", "i32", {"launch": "ptr", "event": "i32", **dict.fromkeys(("a", "b", "c", "d"), "i64")}
 )
-"""Hands an event to the host, and returns its answer."""
+"""Passes an event to the host, and returns its answer."""
 
 FENCE = Signature("@kcheck.race.fence", "void", {"launch": "ptr", "t0": "i32", "lanes": "i32", "within": "i64"})
-"""Lanes of a vector execute a fence."""
+"""Called when lanes of a vector execute a fence."""
 
 
 def state_of(f: FunctionBuilder) -> Record:
@@ -39,13 +39,13 @@ def state_of(f: FunctionBuilder) -> Record:
 
 
 def tell(f: FunctionBuilder, event: RaceEvent, a: Value | int = 0, b: Value | int = 0) -> None:
-    """Hand an event to the host, whose answer does not matter."""
+    """Emit code that passes an event to the host, and ignores the answer."""
     f.run(TELL, launch=f.argument("launch"), event=int(event), a=a, b=b, c=0, d=0)
 
 
 @functools.cache
 def definitions(fences: bool) -> dict[str, Definition]:
-    """Every function of this file, by name; with fences the host gets every event that advances time."""
+    """Every function of this file, by name. With fences, the host gets every event that advances the time."""
     made = {
         TICK.name: _tick(),
         RACE_BLOCK.name: _block(fences),
@@ -101,8 +101,8 @@ def _barrier(fences: bool) -> Definition:
 
 
 def _warp(fences: bool) -> Definition:
-    """Lanes that name each other synchronize: all of the warp, or a part of it; each then knows what the others
-    knew."""
+    """Lanes with the same mask synchronize: all of the warp, or a part of it. Each is then ordered after all that
+    any of them was ordered after."""
     f = FunctionBuilder(RACE_WARP, "noinline", exported=True)
     state, warp, active = state_of(f), f.argument("warp"), f.argument("active")
     left = record(f, "launch", Launch).load(Launch.threads) - (warp << 5)
@@ -127,7 +127,7 @@ def _warp(fences: bool) -> Definition:
 
 
 def _share(f: FunctionBuilder, rows: Term, lanes: Term, now: Term) -> None:
-    """Give each of these lanes what any of them knew. ``rows``: what each lane of the warp knows of each."""
+    """Merge the rows of these lanes. ``rows``: ``RaceState.lanes`` of the warp."""
     known = Value(f.local(f"[{WARP} x i32]"), "ptr")
     f.store(f.splat(f.const("i32", 0), WARP), known, 4)
     with f.range(WARP) as k, f.if_((lanes >> k).to("i1")):

@@ -1,7 +1,7 @@
-"""Loads of a word whose value goes, changed, back to that word: the read of a read-modify-write.
+"""Finds loads of a word whose value is changed and stored back to the word: the read of a read-modify-write.
 
-Two threads that do this to one word lose an update. A barrier between the read and the write does not help; an
-atomic does, so such a race has a different fix.
+If two threads do this to one word, an update may be lost. A barrier between the read and the write does not help,
+but an atomic does, so such a race has a different fix.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from kcheck.ptx.sanitizers.race.facts import kind_of
 from kcheck.ptx.sanitizers.race.layout import READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Operation, Register
 
-_MOST = 64  # registers that are followed back from one store
+_MOST = 64  # the most registers to follow back from one store
 
 
 def updating_loads(functions: Iterable[Function]) -> frozenset[int]:
-    """Such loads of some functions, by ``id``.
+    """The loads, by ``id``, whose value is changed and stored back.
 
-    Two accesses name one word if their address operands are equal: PTX as LLVM emits it sets a register once.
+    Two accesses use the same word if their address operands are equal: PTX as LLVM emits it sets a register once.
     """
     found: set[int] = set()
     for function in functions:
@@ -37,7 +37,7 @@ def updating_loads(functions: Iterable[Function]) -> frozenset[int]:
 
 
 def _sources(store: Instruction, setters: Mapping[str, list[Operation]]) -> Iterable[Instruction]:
-    """The loads of a store's word from which the stored value is computed."""
+    """The loads of the stored word from which the stored value is computed."""
     address = _address(store)
     value = store.operands[1]
     left = [value.name] if isinstance(value, Register) else []
