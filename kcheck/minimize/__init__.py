@@ -1,8 +1,8 @@
 """From a failing case to the smallest one that fails in the same way.
 
-The kernel is run at every step; nothing is assumed of how failing depends on a size. ``order`` says which of two
-cases is the simpler one, ``trials`` runs and remembers, ``sizes``, ``kinds`` and ``values`` propose, ``condition``
-finds out when the kernel fails.
+The kernel is run at every step; nothing is assumed about how failures depend on sizes. ``order`` defines which of
+two cases is simpler, ``trials`` runs cases and remembers the results, ``sizes``, ``kinds`` and ``values`` propose
+simpler cases, and ``condition`` finds when the kernel fails.
 """
 
 from kcheck.minimize.minimize import MOST_RUNS, Minimized, Minimizer, Strategy

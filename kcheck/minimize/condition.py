@@ -1,9 +1,9 @@
 """When a kernel fails: a condition on each size, found by trying sizes around the smallest failing case.
 
-For each dim there is a list of conditions, the simplest first. The next size to try is the one about which the
-conditions that agree with all known results disagree most. The other sizes stay as in the smallest case, so a
-condition holds with them. A size that the spec does not allow is not tried; a size that passes is also tried with
-other values, since it may pass by chance.
+For each dim there is a list of conditions, the simplest first. Of the conditions that agree with all known
+results, the next size to try is the one on which they disagree most. The other sizes are those of the smallest
+case, so a condition is valid only for them. A size that the spec does not allow is not tried; a size that passes
+is also tried with other values, because it may pass by chance.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kcheck.minimize.trials import Candidate, Spent
 _PROBES = 8
 """The most sizes to try for one dim."""
 
-_SEEDS = 4  # other values to try if those of the smallest case decide
-_DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether a size passes by chance
-_ODD = 2.5  # the cost from which a condition needs several sizes on either side as evidence
+_SEEDS = 4  # other seeds to try if the failure depends on the values
+_DOUBTFUL = 2.0  # the cost from which kcheck tests whether a size passes by chance
+_ODD = 2.5  # the cost from which a condition needs several sizes on both sides as evidence
 _WITNESSES = 3
-_FARTHEST = 4  # times the larger of size and landmark: a probe must run, too
+_FARTHEST = 4  # times the larger of size and modulus, because a probe must run in reasonable time
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Dim
 
     Args:
         base: the smallest failing case, with inputs made from the seed.
-        by_values: whether it may pass with other values: then a size passes only if it does with several.
+        by_values: whether the failure depends on the values: then a size passes only if it does with several
+            seeds.
     """
     found: list[DimCondition] = []
     seeds = _SEEDS if by_values else 1
@@ -97,7 +98,7 @@ def _offered(search: Search, name: str, least: int) -> list[int]:
 
 
 def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
-    """Whether it fails, with the values of its seed or of one of ``seeds`` others."""
+    """Whether a candidate fails with the values of its seed, or of one of ``seeds`` other seeds."""
     others = (search.reseeded(candidate, number) for number in range(seeds))
     return search.trials.fails(candidate) or any(search.trials.fails(other) for other in others)
 
@@ -115,7 +116,7 @@ def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Dim
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
-    """The smallest case with another size of one dim; None if the spec has no such case."""
+    """The smallest case with a different size of one dim; None if the spec does not allow it."""
     best = search.best
     try:
         search.best = base
@@ -129,7 +130,7 @@ def _agrees(condition: Condition, tried: Mapping[int, bool]) -> bool:
 
 
 def _most_informative(left: list[Condition], sizes: list[int]) -> int | None:
-    """The size about which conditions differ most, weighted by simplicity; None if all agree everywhere."""
+    """The size on which conditions disagree most, weighted by simplicity; None if they agree on all sizes."""
     best, informative = 0.0, None
     for size in sizes:
         yes = sum(2.0**-one.cost for one in left if one.holds(size))

@@ -1,4 +1,4 @@
-"""Simpler dtypes, layouts and params: what the spec declares, the simplest first."""
+"""Tries simpler dtypes, layouts and params: those that the spec declares, the simplest first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shrink_dtypes(search: Search) -> None:
 
 
 def shrink_layouts(search: Search) -> None:
-    """Try everything contiguous, then array by array.
+    """Try contiguous layouts for all arrays, then array by array.
 
     Raises:
         Spent: no more runs.
@@ -57,7 +57,7 @@ def _first(
     values: Sequence[str] | Sequence[Scalar],
     now: Mapping[str, str] | Mapping[str, Scalar],
 ) -> None:
-    """The first of some values with which it fails; those before it are remembered as passing."""
+    """Use the first of some values with which the case fails; record those before it as passing."""
     for value in values:
         if value == now[name]:
             return

@@ -1,4 +1,4 @@
-"""What a smallest case shows, in sentences: for which sizes it fails, and what else the failure needs."""
+"""The conditions for a failure, in sentences: the sizes for which it fails, and what else it needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def matters(
 
 
 def _sizes(found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]]) -> Iterator[str]:
-    """For which sizes it fails, and other failing sizes: the condition comes from around the smallest case."""
+    """The sizes for which it fails, and known failures that do not meet this condition."""
     if not found:
         return
     asked = [one for one in found if one.text]
@@ -52,7 +52,7 @@ def _sizes(found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]]) 
 
 
 def _kinds(search: Search) -> Iterator[str]:
-    """What a simpler dtype, layout or param does not show: each was tried and passed."""
+    """The dtypes, layouts and params that the failure needs: simpler ones were tried and passed."""
     case = search.best.case
     for kind, now, mark in (("dtypes", case.dtypes, " = "), ("layouts", case.layouts, " laid out ")):
         for name, value in now.items():
@@ -64,7 +64,7 @@ def _kinds(search: Search) -> Iterator[str]:
 
 
 def _values(search: Search) -> Iterator[str]:
-    """Which elements matter, if single ones were set."""
+    """The elements that matter, if the search has set elements."""
     if not search.best.held:
         return
     said = []

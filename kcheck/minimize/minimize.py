@@ -42,14 +42,14 @@ ENDLESS = 2.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Minimized:
-    """The end of a search.
+    """The result of a search.
 
     Attributes:
         executed: the smallest case, run under every sanitizer of the spec.
         matters: sentences on the conditions for the failure, the sizes first.
-        runs: kernel runs, all of them.
-        whole: whether it finished; False if the runs were used up or it was interrupted.
-        steady: False if the smallest case did not fail when it ran again: it fails now and then.
+        runs: the number of kernel runs.
+        whole: whether the search finished; False if the runs were used up or it was interrupted.
+        steady: whether the smallest case failed again at the end; if not, it fails only sometimes.
     """
 
     spec: OpSpec
@@ -84,7 +84,7 @@ class Minimizer:
         known: the case under the current spec (``kcheck.cases.recall``), its exact inputs if its seed does not
             make them, and the rule that it failed by, if known.
         most: the most kernel runs for the search.
-        timeout: seconds for one run; None for no limit; at most ENDLESS if it fails by not ending.
+        timeout: seconds for one run; None for no limit. At most ENDLESS is used if the failure is a timeout.
         tell: called for each run: its number, its case, whether that fails the same way.
 
     Raises:
@@ -125,11 +125,11 @@ class Minimizer:
 
     @property
     def fails(self) -> bool:
-        """Whether there is anything to shrink: it fails here and now."""
+        """Whether the case fails here, so that there is something to shrink."""
         return self.first.verdict.status is Status.FAILED
 
     def search(self, strategy: Strategy = "all") -> None:
-        """Search for smaller cases until there is none, or the runs are used up. May be interrupted at any time.
+        """Search for smaller cases until there are none, or the runs are used up. May be interrupted at any time.
 
         Args:
             strategy: ``dims``, ``values`` or ``all``.
@@ -197,7 +197,7 @@ class Minimizer:
             self._conditions = conditions(search, self._drawn(shapes), by_values=sizes.by_values)
 
     def _drawn(self, shapes: Candidate) -> Candidate:
-        """A case of the smallest sizes with values from the seed: other sizes need values as well."""
+        """A case of the smallest sizes with values from the seed, which also gives values for other sizes."""
         search = self._state
         drawn = search.with_recipe(redraw=True)
         if drawn is not None and search.trials.fails(drawn):
@@ -205,7 +205,7 @@ class Minimizer:
         return shapes if shapes.case.dims == search.best.case.dims else search.best
 
     def _slips(self) -> bool:
-        """Whether the smallest case breaks a different rule when all sanitizers are on, and not the first one."""
+        """Whether, with all sanitizers, the smallest case fails differently although the first case does not."""
         search = self._state
         if search.trials.alike(search.trials.run(search.best, watched=None).verdict):
             return False
@@ -213,7 +213,7 @@ class Minimizer:
 
 
 def _beginning(spec: OpSpec, case: Case, held: Snapshot | None) -> Candidate:
-    """The case as its seed makes it, or with the elements of its snapshot if they differ."""
+    """The case with the inputs from its seed, or with those of its snapshot if they differ."""
     if held is None or (not is_held(case) and makes(spec, case, replace(held, case=case))):
         return Candidate(case)
     inputs = {array.name: np.array(array.values) for array in held.arrays if array.values is not None}

@@ -1,11 +1,11 @@
-"""Which of two cases is the simpler one: one total order, from the most important part to the least.
+"""Defines which of two cases is simpler: a total order, from the most important part to the least.
 
 1. Sizes: the sum of the sizes that are drawn, then the sizes one by one, in the order of the spec.
 2. dtypes: by DTYPE_ORDER, one type variable after another.
-3. Layouts: how many arrays are not contiguous, then the place of each in LAYOUTS.
+3. Layouts: how many arrays are not contiguous, then the index of each layout in LAYOUTS.
 4. Params: by :func:`number_weight`.
-5. Values: how many elements are not 0, then the sum of :func:`weights` over all elements of all inputs, then how
-   many inputs are held by a snapshot and not made by a distribution.
+5. Values: how many elements are not 0, then the sum of :func:`weights` of all elements of all inputs, then whether
+   elements of an input are given and not drawn from a distribution.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ DTYPE_ORDER = (
     *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
     *("int32", "int64", "int16", "int8", "uint32", "uint64", "uint16", "uint8", "bool"),
 )
-"""The simplest dtype first: what one writes down to try something."""
+"""The simplest dtype first: the one that a user would try first."""
 
 _FRACTION, _LARGE, _LARGE_FRACTION, _SPECIAL = 66, 120, 150, 200
 
 
 def recipe_key(spec: OpSpec, case: Case) -> Key:
-    """A case's place in the order as far as its values."""
+    """The key of a case in the order, without its values."""
     sizes = tuple(case.dims[name] for name in free_dims(spec))
     layouts = tuple(LAYOUTS.index(layout) for layout in case.layouts.values())
     params = tuple(
@@ -48,7 +48,7 @@ def _weight(param: Param, value: Scalar) -> float:
 
 
 def values_key(case: Case, inputs: Mapping[str, Values]) -> Key:
-    """The place of a case's values in the order, among cases that differ in nothing else."""
+    """The key of a case's values in the order, for cases with equal recipes."""
     every = [weights(values) for values in inputs.values()]
     return (
         sum(int(np.count_nonzero(each)) for each in every),
@@ -58,10 +58,10 @@ def values_key(case: Case, inputs: Mapping[str, Values]) -> Key:
 
 
 def weights(values: Values) -> Values:
-    """How far each element is from simple, as int64 of the same shape.
+    """The weight of each element, as int64 of the same shape: 0 for the simplest.
 
-    0 is 0, 1 is 1, -1 is 2; other whole numbers to 64 weigh 2 more than their size; fractions more, the fewer bits
-    they have the less; then what is larger, and infinities and NaN.
+    The weight of 0 is 0, of 1 is 1, and of -1 is 2; of other whole numbers up to 64 it is their size plus 2. It
+    is higher for fractions (the more bits, the higher), then for larger numbers, then for infinities and NaN.
     """
     if values.dtype.kind == "c":
         return weights(values.real) + weights(values.imag)
@@ -78,7 +78,7 @@ def weights(values: Values) -> Values:
 
 
 def _bits(size: Values) -> Values:
-    """From the first to the last bit that is set: 1 for 0.5, 2 for 0.75."""
+    """The number of bits from the first to the last one that is set: 1 for 0.5, 2 for 0.75."""
     mantissa = np.ldexp(np.frexp(size)[0], 53).astype(np.int64)
     last = mantissa & -mantissa
     bits: Values = 54 - np.frexp(last.astype(np.float64))[1]
@@ -86,10 +86,10 @@ def _bits(size: Values) -> Values:
 
 
 def number_weight(number: float) -> float:
-    """The weight of one number; of equal ones the smaller is simpler."""
+    """The weight of one number, in which a smaller number is simpler than another of equal weight."""
     return float(weights(np.array([number]))[0]) + min(abs(number), 1e300) * 1e-301
 
 
 def free_dims(spec: OpSpec) -> tuple[str, ...]:
-    """The dims that are drawn; the others follow from them."""
+    """The dims that are drawn; the others are computed from them."""
     return tuple(name for name, dim in spec.dims.items() if not isinstance(dim.domain, Expression))

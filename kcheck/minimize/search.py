@@ -1,4 +1,4 @@
-"""The state of a search: the simplest case so far that fails in the same way, and how to derive another."""
+"""The state of a search: the simplest case so far that fails in the same way, and how to derive other cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcheck.model import Case, Choices, Distribution, OpSpec, Range, Scalar
 from kcheck.rng import derive as derive_seed
 from kcheck.symbolic import ExpressionError, Solver, derive
 
-_KEPT = 1000  # more than an element can weigh
+_KEPT = 1000  # more than the weight of any element
 
 
 class Search:
@@ -104,12 +104,12 @@ class Search:
         return Candidate(case, held)
 
     def reseeded(self, candidate: Candidate, number: int = 0) -> Candidate:
-        """The same recipe with values from another seed, of which there are several."""
+        """The same recipe with values from another seed. ``number``: which one."""
         seed = derive_seed(candidate.case.seed, f"values_{number}")
         return replace(candidate, case=replace(candidate.case, seed=seed))
 
     def redrawn(self, candidate: Candidate, number: int) -> Candidate | None:
-        """A candidate with the values that another seed draws; None if some input may not hold them."""
+        """A candidate with the values that another seed draws; None if they cannot be set."""
         try:
             drawn = self._values_of(self.reseeded(candidate, number))
         except (SpecError, KernelError):
@@ -126,8 +126,8 @@ class Search:
     def support(self, name: str, case: Case) -> Support | None:
         """The allowed elements of an input: None if they must not be changed one by one.
 
-        Of the declared distributions, the one that the failing case drew; if that one ties elements together, the
-        first one that does not.
+        They come from the distribution that the failing case drew, or, if its elements depend on each other, from
+        the first declared one in which they do not.
         """
         array = self.spec.inputs[name]
         dtype = element_type(array, case.dtypes)
@@ -157,7 +157,7 @@ class Search:
         return True
 
     def simpler(self, candidate: Candidate) -> bool:
-        """Whether a candidate is before the best case in the order."""
+        """Whether a candidate is simpler than the best case."""
         one, other = recipe_key(self.spec, candidate.case), recipe_key(self.spec, self.best.case)
         if one != other:
             return one < other
@@ -175,7 +175,7 @@ class Search:
         """A candidate of smaller shapes with parts of the best case's inputs; None if that is impossible.
 
         Args:
-            heaviest: keep the least simple elements, such as NaN, not the first ones.
+            heaviest: keep the elements of the highest weight, such as NaN, instead of the first ones.
         """
         inputs = self.inputs()
         kept = self._heaviest(inputs, candidate.case.dims) if heaviest else {}
@@ -195,7 +195,7 @@ class Search:
         return self.with_values(held, candidate) if held else None
 
     def _heaviest(self, inputs: Mapping[str, Values], dims: Mapping[str, int]) -> dict[str, Values]:
-        """By dim that shrinks, the indices along it, ascending, of the heaviest elements, over all inputs."""
+        """For each dim that shrinks: the indices along it, ascending, with the heaviest elements in all inputs."""
         total: dict[str, Values] = {}
         for name, values in inputs.items():
             allowed = self.support(name, self.best.case)
@@ -209,7 +209,7 @@ class Search:
         return {name: np.sort(np.argsort(-along, kind="stable")[: dims[name]]) for name, along in total.items()}
 
     def _fitted(self, case: Case, name: str, array: Values) -> Values:
-        """Elements cut to an input's shape in a case, of its dtype, and allowed there.
+        """Elements cropped to an input's shape in a case, in its dtype, and replaced where they are not allowed.
 
         Raises:
             SpecError: the shape has no extents.

@@ -1,7 +1,8 @@
-"""Smaller sizes. Failures are not assumed to be monotone: a kernel may fail at 65 and 1, and pass at 64.
+"""Tries smaller sizes. Failures are not assumed to be monotonic: a kernel may fail at 65 and 1, and pass at 64.
 
-Sizes are tried from below, those first at which kernels break; between the last that passes and the first that
-fails the gap is halved. Where the same seed draws values that pass, a part of the failing values is tried as well.
+Sizes at which kernels often break are tried in ascending order; then a binary search runs between the last one
+that passes and the first one that fails. If the same seed draws values that pass, a part of the failing values is
+tried, too.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from kcheck.minimize.search import Search
 from kcheck.model import OpSpec, Range
 
 _FIRST = (0, 1, 2, 3, 4, 5)
-_WALK = 16  # sizes to either side of a middle that are tried for the constraints
+_WALK = 16  # sizes on both sides of a middle that are checked against the constraints
 _FEW, _CORNERS = 3, 8
-_SEEDS = 3  # other values that are tried at smaller sizes, where values decide
-_CHECKS = 2_000  # assignments that are checked against the constraints to change one
+_SEEDS = 3  # other seeds that are tried at smaller sizes if the failure depends on the values
+_CHECKS = 2_000  # the most assignments that are checked against the constraints
 
 
 def landmarks(spec: OpSpec, name: str) -> tuple[int, ...]:
@@ -30,7 +31,7 @@ def landmarks(spec: OpSpec, name: str) -> tuple[int, ...]:
 
 
 def tiles_of(spec: OpSpec, name: str) -> tuple[int, ...]:
-    """What cuts a dim: the tiles that the spec names, and the sizes of the block."""
+    """The tile sizes of a dim: those that the spec declares, and the sizes of the block."""
     domain = spec.dims[name].domain
     return (*(domain.tiles if isinstance(domain, Range) else ()), *block_tiles(spec))
 
@@ -45,14 +46,14 @@ class Sizes:
 
     @property
     def by_values(self) -> bool:
-        """Whether the values were found to matter: other ones of the same distributions may pass."""
+        """Whether the failure was found to depend on the values: others of the same distributions may pass."""
         return bool(self._by_values)
 
     def shrink(self, *, again: bool = False) -> None:
-        """Make every size as small as can be.
+        """Make every size as small as possible.
 
         Args:
-            again: sizes were shrunk before, and the rest has become simpler since: look near the ends alone.
+            again: sizes were shrunk before, and the rest has become simpler since: try only sizes near the ends.
 
         Raises:
             Spent: no more runs.
@@ -64,7 +65,7 @@ class Sizes:
                 self._try_first(name, (1, 0))
         self._descend(near=again)
         if not search.best.held:
-            # Where there was plenty, any values failed; of the few that are left, others may not.
+            # At large sizes any values failed; at the small ones, others may pass.
             self._by_values = None
             self._parts = True
             self._descend(near=True)
@@ -73,7 +74,7 @@ class Sizes:
                 self._descend(near=True)
 
     def _descend(self, *, near: bool) -> None:
-        """Shrink one size after another until none gives way."""
+        """Shrink one size after another until none shrinks further."""
         search, before = self._search, None
         while before != search.dims:
             before = search.dims
@@ -123,9 +124,9 @@ class Sizes:
         return None
 
     def _trade(self) -> None:
-        """Two sizes at once: exchanged, where that is the simpler; or one halved at the cost of the other.
+        """Change two sizes at once: exchange them if that is simpler, or halve one and double the other.
 
-        What fails may depend on both, as rows times columns: a smaller sum is then not reached one by one.
+        If the failure depends on both, as on rows times columns, changing one alone does not reach a smaller sum.
         """
         search = self._search
         for first, second in itertools.combinations(search.free, 2):
@@ -139,9 +140,9 @@ class Sizes:
                     break
 
     def _trade_units(self) -> bool:
-        """One size less by two or three, another one more by one less than that: a sum that is less by one.
+        """Decrease one size by two or three, and increase another by one or two, so that the sum decreases by one.
 
-        A case that passes with one size smaller may fail with that and another one larger.
+        A case that passes with one size smaller may fail if another one is larger, too.
         """
         search = self._search
         for less, more in itertools.permutations(search.free, 2):
@@ -152,7 +153,7 @@ class Sizes:
         return False
 
     def _corners(self) -> Iterator[dict[str, int]]:
-        """All sizes 1, all 2; and where some have few values, as flags do, these with all others 1."""
+        """All sizes 1; all sizes 2; and combinations of dims with few values, such as flags, with all others 1."""
         search = self._search
         least = {name: self._at_least(name, 1) for name in search.free}
         yield least
@@ -163,7 +164,7 @@ class Sizes:
             yield {**least, **dict(zip(flags, sizes, strict=True))}
 
     def _at_least(self, name: str, size: int) -> int:
-        """The first size of a dim from ``size`` on, at most its present size."""
+        """The smallest size of a dim that is at least ``size`` and at most the current size, or the latter."""
         now = self._search.dims[name]
         domain = self._search.sizes(name)
         if isinstance(domain, range):
@@ -171,8 +172,8 @@ class Sizes:
         return next((one for one in domain if size <= one <= now), now)
 
     def _try(self, changed: Mapping[str, int]) -> bool:
-        """Try sizes, with others changed to satisfy the constraints: with values of the seed, then with those that
-        fail."""
+        """Try sizes, with others changed to satisfy the constraints: first with values of the seed, then with a
+        part of the failing values."""
         search = self._search
         if any(size not in search.sizes(name) for name, size in changed.items()):
             return False
@@ -195,7 +196,7 @@ class Sizes:
         )
 
     def _values_decide(self) -> bool:
-        """Whether the case may pass with other values of the same distributions: found by two other seeds."""
+        """Whether the case may pass with other values of the same distributions, which two other seeds show."""
         if self._by_values is None:
             search = self._search
             others = [search.reseeded(search.best, number) for number in (0, 1)]
@@ -203,7 +204,7 @@ class Sizes:
         return self._by_values
 
     def _fixed(self, dims: dict[str, int], changed: Mapping[str, int]) -> dict[str, int] | None:
-        """Sizes that meet the constraints, the simplest with one or two of the other dims changed; None: none."""
+        """The simplest sizes that meet the constraints, with up to two other dims changed; None if impossible."""
         search = self._search
         if search.legal(dims):
             return dims
@@ -221,8 +222,7 @@ class Sizes:
         return None
 
     def _offers(self, name: str) -> Iterator[int]:
-        """Sizes to try in such a change: all small ones, and landmarks up to the size that the search began
-        with."""
+        """The sizes of a dim for :meth:`_fixed`: all small ones, and landmarks up to the size at the start."""
         search, most = self._search, self._search.start.case.dims[name]
         domain = search.sizes(name)
         small = [size for size in domain[:65] if size <= most]

@@ -1,4 +1,4 @@
-"""Cases that a search asks about: each is run once, and judged by whether it fails as the first one did."""
+"""Runs the cases of a search, each once, and decides whether they fail in the same way as the first one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Candidate:
     """A case to be tried.
 
     Attributes:
-        held: by input, the elements that the search has set; the others are made from the seed. Their distribution
-            in ``case`` is HELD.
+        held: by input, the elements that the search has set; their distribution in ``case`` is HELD. The other
+            inputs are made from the seed.
     """
 
     case: Case
@@ -33,7 +33,7 @@ class Candidate:
 
     @property
     def name(self) -> bytes:
-        """Distinguishes candidates, whatever their labels."""
+        """A digest that identifies a candidate, regardless of its label."""
         case = self.case
         values = [(name, str(drawn)) for name, drawn in case.values.items()]
         recipe = (case.seed, dict(case.dims), dict(case.dtypes), dict(case.layouts), values, dict(case.params))
@@ -45,9 +45,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """What a case fails by; another one fails in the same way if it breaks the same rule.
+    """How a case fails. Another case fails in the same way if it breaks the same rule.
 
-    A wrong number does not pass for a race, nor a NaN where a number belongs for a wrong number.
+    So a wrong number and a race are different failures. A wrong number and a NaN are, too.
 
     Attributes:
         outputs: of a mismatch, the outputs that differ, each with whether its worst element is a special value.
@@ -73,20 +73,20 @@ def _differing(verdict: Verdict) -> frozenset[tuple[str, bool]]:
 
 
 class Spent(Exception):
-    """The runs that the search may take are used up."""
+    """The runs of the search are used up."""
 
 
 class Trials:
     """Runs candidates and remembers how each ended.
 
     Args:
-        most: runs that it may take.
+        most: the most runs.
         timeout: seconds for one run; None for no limit.
         tell: called for each run: how many there were, the case, whether it fails in the same way.
 
     Attributes:
         runs: how often the kernel was run.
-        watches_all: whether every sanitizer of the spec looks on, and not only the one that the search is about.
+        watches_all: whether every sanitizer of the spec is enabled, and not only the one that found the failure.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class Trials:
         self._ended: dict[bytes, bool] = {}
 
     def known(self, candidate: Candidate) -> bool | None:
-        """Whether a candidate fails in the same way; None where it was not run."""
+        """Whether a candidate fails in the same way; None if it was not run."""
         return self._ended.get(candidate.name)
 
     def fails(self, candidate: Candidate) -> bool:
         """Whether a candidate fails in the same way.
 
         Raises:
-            Spent: it would have to be run, and may not be.
+            Spent: it has not been run, and there are no runs left.
             UserError, InternalError: as :meth:`run`.
         """
         name = candidate.name
@@ -128,16 +128,16 @@ class Trials:
         return self._ended[name]
 
     def alike(self, verdict: Verdict) -> bool:
-        """Whether a verdict is of the failure that the search is about."""
+        """Whether a verdict is the failure that the search is for."""
         return self._failure.met_by(verdict)
 
     def watch_all(self) -> None:
-        """Forget earlier results, and run every sanitizer from now on."""
+        """Discard earlier results, and enable every sanitizer from now on."""
         self.watches_all, self._watched = True, None
         self._ended.clear()
 
     def run(self, candidate: Candidate, watched: frozenset[str] | None) -> Executed:
-        """Run a candidate, whether it is known or not.
+        """Run a candidate, even if its result is known.
 
         Args:
             watched: the sanitizers that need instrumented code; None for all.
@@ -154,7 +154,7 @@ class Trials:
         try:
             arrays = materialize(self._spec, candidate.case, candidate.held)
         except (SpecError, KernelError):
-            arrays = None  # the same again in there, as a verdict
+            arrays = None  # execute() fails in the same way, and returns a verdict
         instrument = None if watched is None else (lambda size: watched)
         with unheard():
             return execute(

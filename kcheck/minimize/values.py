@@ -1,8 +1,8 @@
-"""Simpler values: of inputs as wholes, then of single elements, until none can be made simpler.
+"""Tries simpler values: of whole inputs, then of single elements, until none can be made simpler.
 
-What an element may become is what its distribution could have drawn (``kcheck.cases.support``): an index stays
-within its table, and a positive number positive. Inputs whose elements belong together (offsets, a permutation,
-what a function made) are left as they were drawn.
+An element may only become a number that its distribution could have drawn (``kcheck.cases.support``): an index
+stays within its table, and a positive number stays positive. Inputs whose elements depend on each other (offsets,
+a permutation, the result of a function) keep the values that were drawn.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kcheck.cases import Support
 from kcheck.minimize.search import Search
 from kcheck.minimize.trials import Candidate, Values
 
-_ONE_BY_ONE = 12  # elements that are still not plain by then are looked at alone
+_ONE_BY_ONE = 12  # if at most this many elements are left, they are tried one by one
 
 
 def shrink_values(search: Search) -> None:
-    """Make the inputs of the best case as simple as can be.
+    """Make the inputs of the best case as simple as possible.
 
     Raises:
         Spent: no more runs.
@@ -40,14 +40,14 @@ def shrink_values(search: Search) -> None:
 
 
 def _simpler_distribution(search: Search, name: str) -> None:
-    """Of those that the spec declares, one that is drawn from a simpler set; the values are drawn again."""
+    """Try the other distributions that the spec declares; the values are drawn again."""
     for declared in search.spec.inputs[name].values:
         if declared.name != "adversarial" and search.attempt(search.with_recipe(values={name: declared})):
             return
 
 
 def _clear_elements(search: Search, name: str) -> None:
-    """Set what does not matter to the plainest number: halves, then quarters, then elements (Zeller's ddmin)."""
+    """Set elements that do not matter to the plainest number: halves, quarters and so on (Zeller's ddmin)."""
     allowed = _allowed(search, name)
     base = allowed.plain()[0]
     left = _others(search, name, base)
@@ -63,7 +63,7 @@ def _clear_elements(search: Search, name: str) -> None:
 
 
 def _plain_elements(search: Search, name: str) -> None:
-    """Of what is left, ones and small whole numbers instead of anything else."""
+    """Replace the other elements with ones or small whole numbers."""
     allowed = _allowed(search, name)
     base, *others = allowed.plain()
     left = _others(search, name, base)
@@ -86,7 +86,7 @@ def _plain_elements(search: Search, name: str) -> None:
 
 def _allowed(search: Search, name: str) -> Support:
     allowed = search.support(name, search.best.case)
-    assert allowed is not None  # only such inputs come here
+    assert allowed is not None  # the callers pass only such inputs
     return allowed
 
 
@@ -95,7 +95,7 @@ def _with(search: Search, name: str, values: Values) -> Candidate:
 
 
 def _plain(search: Search, name: str, place: int) -> Values:
-    """An input of one plain number: the simplest that it may hold, or the next one."""
+    """An input filled with one plain number. ``place``: 0 for the simplest allowed number, 1 for the next."""
     now, plain = search.inputs()[name], _allowed(search, name).plain()
     return np.full(now.shape, plain[min(place, len(plain) - 1)]).astype(now.dtype)
 
@@ -113,7 +113,7 @@ def _set(search: Search, name: str, places: list[int], number: float) -> Values:
 
 
 def _whole(search: Search, name: str, places: list[int], allowed: Support) -> Values:
-    """The elements at some places as the nearest small whole numbers that they may be, away from 0."""
+    """An input with the elements at some places replaced by allowed whole numbers nearby, except 0."""
     values = search.inputs()[name].copy(order="C")
     flat = values.reshape(-1)
     for place in places:
@@ -126,7 +126,7 @@ def _whole(search: Search, name: str, places: list[int], allowed: Support) -> Va
 
 
 def _near(number: float) -> Iterator[float]:
-    """Whole numbers that may stand for one: rounded, and small."""
+    """Whole numbers to replace a number: rounded and at most 64, then only rounded; not 0."""
     sign = -1.0 if number < 0 else 1.0
     yield sign * float(min(max(1, round(abs(number))), 64))
     yield sign * float(max(1, round(abs(number))))

@@ -1,7 +1,8 @@
-"""The runs of a project and their results: SQLite in ``.kcheck/`` of the project's root.
+"""The runs of a project and their results: an SQLite database in ``.kcheck/`` in the project's root.
 
-:class:`Recorder` writes a run as it proceeds; :class:`Store` reads it afterwards, and is updated between runs.
-Cases as files are in :mod:`kcheck.store.kcase`, which imports what makes the arrays of cases.
+:class:`Recorder` writes a run while it proceeds; :class:`Store` reads and updates the database between runs.
+Cases as files are in :mod:`kcheck.store.kcase`, which must be imported separately: it imports the code that makes
+the arrays of cases.
 """
 
 from kcheck.store.details import RUNS_WITH_DETAILS

@@ -1,4 +1,4 @@
-"""Baselines as files: one sorted JSON file each in ``baselines/`` of the project, made for git."""
+"""Baselines as files: each is a JSON file with sorted keys in ``baselines/`` of the project, intended for git."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def names(root: Path) -> list[str]:
 
 
 def check_writable(root: Path, name: str) -> None:
-    """Find out whether a baseline can be saved, before the run that measures it.
+    """Check that a baseline can be saved, before the run that measures it.
 
     Raises:
         UserError: the folder cannot be written, or the name is not valid.
@@ -55,7 +55,7 @@ def check_writable(root: Path, name: str) -> None:
 
 
 def save(root: Path, baseline: Baseline) -> Path:
-    """Write a baseline, replacing one of the same name as a whole.
+    """Write a baseline; atomically replaces one with the same name.
 
     Raises:
         UserError: it cannot be written.
@@ -82,7 +82,7 @@ def remove(root: Path, name: str) -> None:
     """Delete a baseline.
 
     Raises:
-        UserError: no baseline has that name.
+        UserError: no baseline has this name.
     """
     path = path_of(root, name)
     if not path.is_file():
@@ -94,7 +94,7 @@ def load(root: Path, name: str) -> Baseline:
     """Read a baseline.
 
     Raises:
-        UserError: no baseline has that name, or the file is not valid.
+        UserError: no baseline has this name, or the file is not valid.
     """
     path = path_of(root, name)
     if not path.is_file():
@@ -144,12 +144,12 @@ def _as_json(baseline: Baseline) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | int:
-    """Whole numbers as such, for git."""
+    """A whole number as int, so that the file shows no ``.0``."""
     return int(value) if value == int(value) else value
 
 
 class _BaselineReader:
-    """A file while it is read: whatever is not as it was written is a UserError that says where."""
+    """Reads a baseline file. Anything that is not valid raises a UserError that says where it is."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,8 +1,8 @@
-"""The database file: how it is found, created, upgraded, and refused with a fix if it cannot be used.
+"""The database file: finds, creates and upgrades it; errors say how to fix a file that cannot be used.
 
-Write-ahead log, so that runs write beside each other and readers never wait. ``synchronous=NORMAL``: what is
-committed survives the process, however it is killed, without waiting for the disk; a power failure may lose the
-last moments and nothing else (https://www.sqlite.org/pragma.html#pragma_synchronous).
+It has a write-ahead log, so that runs can write at the same time and readers never wait. ``synchronous=NORMAL``:
+committed data survives the process, even if it is killed, without waiting for the disk; a power failure may lose
+only the last transactions (https://www.sqlite.org/pragma.html#pragma_synchronous).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcheck.store.schema import APPLICATION_ID, MIGRATIONS
 
 FOLDER, FILE = ".kcheck", "store.db"
 BUSY_SECONDS = 30.0
-"""How long a writer waits for its turn: others hold the lock for the time of one verdict."""
+"""How long a writer waits for the lock. Others hold it only while they write one verdict."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -74,9 +74,9 @@ def open_for_reading(root: Path) -> sqlite3.Connection | None:
     if not file.exists():
         return None
     if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK):
-        return open_for_writing(root)  # brings it up to date as well
+        return open_for_writing(root)  # also applies migrations
     with explained(file):
-        uri = f"{file.absolute().as_uri()}?immutable=1"  # a log beside it could not be shared without writing
+        uri = f"{file.absolute().as_uri()}?immutable=1"  # a write-ahead log cannot be shared without writing
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         with _closed_on_error(connection):
             _version(connection, file)
@@ -104,7 +104,7 @@ def explained(file: Path) -> Iterator[None]:
 
 
 def _no_space(folder: Path) -> bool:
-    """Whether a disk has no room for what SQLite writes at once: it reports some of these as an I/O error."""
+    """Whether a disk is full: SQLite reports this sometimes as an I/O error."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -116,7 +116,7 @@ _ROOM = 64 << 10
 
 
 def damaged(file: Path, why: str) -> StoreError:
-    """The error of a database that SQLite cannot read."""
+    """The error to raise for a database that SQLite cannot read."""
     where = as_typed(str(file))
     aside = shlex.quote(f"{where}.damaged")
     return StoreError(f"{where}: the store is damaged ({why}); move it aside: mv {shlex.quote(where)} {aside}")
@@ -124,7 +124,7 @@ def damaged(file: Path, why: str) -> StoreError:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. Takes the lock at the beginning, so that two writers cannot wait for each other."""
+    """A transaction. It takes the write lock at the start, so that two writers cannot deadlock."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -142,7 +142,7 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     if version < len(MIGRATIONS):
         _use_log(connection)
         with transaction(connection):
-            for steps in MIGRATIONS[_version(connection, file) :]:  # another process may have been quicker
+            for steps in MIGRATIONS[_version(connection, file) :]:  # another process may have been faster
                 for statement in steps:
                     connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -150,7 +150,7 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log. SQLite does not wait if two processes switch at once, so this does."""
+    """Switch to the write-ahead log. SQLite does not wait if two processes switch at once, so this retries."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -163,8 +163,8 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    """The number of migrations that the database has had; 0 if it is new."""
-    # One look at all three: another process may be making the tables just now.
+    """The number of migrations that were applied to the database; 0 if it is new."""
+    # One query for all three, because another process may be creating the tables.
     version, application, tables = connection.execute(
         """SELECT (SELECT user_version FROM pragma_user_version),
                (SELECT application_id FROM pragma_application_id),

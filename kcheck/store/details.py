@@ -1,7 +1,7 @@
 """The events of a stored run, so that any report of it can be written later.
 
 The recipe of a case is stored once in ``cases``; the rest of each event is a document, compressed with a
-dictionary of what such documents have in common. Details are kept of the newest RUNS_WITH_DETAILS runs.
+dictionary of text that is common in such documents. Details of the newest RUNS_WITH_DETAILS runs are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUNS_WITH_DETAILS = 50
 _T = TypeVar("_T")
 _NO_CASE = Case("", "", "", 0, {}, {}, {}, {}, {})
 _MOST_BYTES = 64 << 20  # of one event
-# Compressed rows depend on it: never edit it, only add another one beside it.
+# Compressed rows depend on it: do not edit it, only add a second one.
 _DICTIONARY = (
     b'{"is":"SpecFinished","path":"specs/","op":"","passed":,"failed":,"errors":,"skipped":,"findings":[],"notes":[]'
     b',"seconds":,"sanitizers":[{"is":"Sanitized","name":"racecheck","level":"error","cases":},{"is":"Sanitized","name"'
@@ -39,7 +39,7 @@ _DICTIONARY = (
 
 
 def packed(event: Event) -> bytes:
-    """An event as stored; the case of a verdict is left out."""
+    """An event as stored, without the case of its verdict."""
     if isinstance(event, CaseFinished):
         event = replace(event, verdict=replace(event.verdict, case=_NO_CASE))
     squeeze = zlib.compressobj(6, zdict=_DICTIONARY)
@@ -50,7 +50,7 @@ def unpacked(content: bytes, kind: type[_T]) -> _T:
     """The event that was packed.
 
     Raises:
-        DocumentRefused: the bytes are damaged, or of another event.
+        DocumentRefused: the bytes are damaged, or are a different kind of event.
     """
     try:
         text = zlib.decompressobj(zdict=_DICTIONARY).decompress(content, _MOST_BYTES).decode()
@@ -60,7 +60,7 @@ def unpacked(content: bytes, kind: type[_T]) -> _T:
 
 
 def put_refused(connection: sqlite3.Connection, run: int, event: SpecRefused) -> None:
-    """Stores a spec that was not run, after the specs of the run so far."""
+    """Store that a spec was not run, after the specs of the run so far."""
     connection.execute(
         "INSERT INTO refused (run, after, document) SELECT ?, coalesce(max(id), 0), ? FROM specs WHERE run = ?",
         (run, packed(event), run),
@@ -68,7 +68,7 @@ def put_refused(connection: sqlite3.Connection, run: int, event: SpecRefused) ->
 
 
 def forget_details(connection: sqlite3.Connection, kept: int = RUNS_WITH_DETAILS) -> None:
-    """Deletes the details of all but the newest runs."""
+    """Delete the details of all but the newest runs."""
     oldest = connection.execute(
         "SELECT id FROM runs WHERE begin IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?", (kept - 1,)
     ).fetchone()
@@ -84,7 +84,7 @@ def forget_details(connection: sqlite3.Connection, kept: int = RUNS_WITH_DETAILS
 
 
 def stored_events(connection: sqlite3.Connection, run: int) -> Iterator[Event]:
-    """The events of a run in order, as far as it went; nothing if its details are gone.
+    """The events of a run in order, up to where it ended; nothing if its details were deleted.
 
     Raises:
         DocumentRefused: a row is damaged.

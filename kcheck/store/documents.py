@@ -1,8 +1,8 @@
-"""The model's nouns as JSON text and back, exactly: what the store and a ``.kcase`` file hold.
+"""Values of the model as JSON text and back, without loss: the content of the store and of ``.kcase`` files.
 
-A dataclass is an object with its class under ``"is"``; a tuple is a list; a complex number ``{"is": "complex"}``.
-NaN and the infinities stand as Python's ``json`` writes them. A field that is at its default may be missing, so
-that an old store can be read after a field is added; unknown fields are ignored.
+A dataclass is an object with its class under ``"is"``; a tuple is a list; a complex number is ``{"is":
+"complex"}``. NaN and the infinities are written as Python's ``json`` does. A field with its default value may be
+missing, so that an old store can be read after a field is added; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 _RENAMED_KINDS = {"Spread": "ErrorMap"}
 _RENAMED_FIELDS = {("Finding", "mend"): "fix", ("Comparison", "spread"): "error_map"}
-"""Names that stores of kcheck 0.1 have."""
+"""Names in stores of kcheck 0.1, with the current names."""
 _T = TypeVar("_T")
 
 
@@ -91,10 +91,10 @@ def dumps(value: object) -> str:
 
 
 def loads(text: str, kind: type[_T]) -> _T:
-    """The value that :func:`dumps` was given.
+    """The value from which :func:`dumps` made a text.
 
     Raises:
-        DocumentRefused: the text is not of that kind.
+        DocumentRefused: the text is not a value of this kind.
     """
     try:
         value = _decode(json.loads(text))

@@ -1,7 +1,8 @@
-"""Short ids of cases, as ``kcheck failures`` shows them and other commands take them.
+"""Short ids of cases, which ``kcheck failures`` shows and other commands accept.
 
-An id is the digest of a case's recipe, written with the letters k to z for the digits f to 0. So an id is never
-mistaken for a seed or a number in a list. Any prefix that is unique among the stored failures stands for the case.
+An id is the digest of a case's recipe, written with the letters k to z instead of the digits f to 0, so an id
+cannot be confused with a seed or a number in a list. Any prefix that is unique among the stored failures
+identifies the case.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 LEAST = 4
-"""Letters of an id that are shown even if fewer are unique."""
+"""The fewest letters of an id that are shown, even if fewer are unique."""
 
 _TO_LETTERS = str.maketrans("0123456789abcdef", "zyxwvutsrqponmlk")
 _TO_HEX = str.maketrans("zyxwvutsrqponmlk", "0123456789abcdef")
@@ -26,7 +27,7 @@ def hexadecimal(prefix: str) -> str:
 
 
 def shortened(ids: Iterable[str]) -> dict[str, str]:
-    """By id, its shortest prefix of at least LEAST letters that no other of these ids starts with."""
+    """For each id, its shortest prefix of at least LEAST letters with which no other of these ids starts."""
     ordered = sorted(set(ids))
     common = [0] * (len(ordered) + 1)  # letters that an id shares with the one before it
     for number in range(1, len(ordered)):

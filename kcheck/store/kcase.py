@@ -1,12 +1,12 @@
-"""A failing case as a file: its exact inputs, its verdict, its output bits. For another machine, or an issue.
+"""A failing case as a file, for another machine or an issue: its exact inputs, its verdict, its output bits.
 
 ::
 
     case.json           version, verdict, bits by output, snapshot
     blobs/<digest>      the elements of an array
 
-A zip archive, the same bytes for the same case. The content of an archive is never trusted: sizes are limited
-before anything is unpacked, every blob is compared with its digest, and nothing in it is code.
+It is a zip archive with the same bytes for the same case. The content of an archive is never trusted: sizes are
+limited before anything is unpacked, every blob is compared with its digest, and nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcheck.store.documents import DocumentRefused, StoreError, dumps, loads
 from kcheck.store.snapshots import checked, pack, unpack
 
 VERSION = 1
-_MOST_DOCUMENT = 16 << 20  # bytes: a verdict is some kilobytes
+_MOST_DOCUMENT = 16 << 20  # bytes: a verdict has a few kilobytes
 _BROKEN = (
     *(
         zipfile.BadZipFile,
@@ -44,11 +44,11 @@ _THEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can store
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kcase:
-    """The content of such a file.
+    """The content of a ``.kcase`` file.
 
     Attributes:
         verdict: None if the case was not judged before the export.
-        bits: by output, a digest of its bits; empty if there was no output, or it did not run.
+        bits: by output, a digest of its bits; empty if there was no output, or the case did not run.
     """
 
     snapshot: Snapshot
@@ -126,7 +126,7 @@ def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     if entry.file_size > most:
         raise DocumentRefused(f"{name} is too large")
     with archive.open(entry) as part:
-        content = part.read(entry.file_size + 1)  # a header may lie
+        content = part.read(entry.file_size + 1)  # the size in the header may be wrong
     if len(content) != entry.file_size:
         raise DocumentRefused(f"{name} has the wrong size")
     return content

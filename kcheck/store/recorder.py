@@ -1,7 +1,7 @@
 """Writes a run into the store, event by event.
 
-Each verdict is its own transaction, committed before :meth:`Recorder.handle` returns. So everything that a report
-shows is stored.
+Each verdict is its own transaction, which is committed before :meth:`Recorder.handle` returns, so everything that
+a report shows is stored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kcheck.store.rows import case_row, put_failure, put_findings, put_snapshot,
 from kcheck.store.snapshots import bits
 
 NEW_SNAPSHOTS = 20
-"""Snapshots that one spec may add in one run: a hundred failures have a few causes."""
+"""The most snapshots that one spec may add in one run: a hundred failures have a few causes."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _OpenSpec:
     run: int
     spec: int = 0
     path: str = ""
-    added: int = 0  # snapshots of this spec
+    added: int = 0  # snapshots that this spec added
     fixed: list[str] = field(
         default_factory=list
     )  # when each failure that this spec no longer shows was last seen
@@ -59,22 +59,22 @@ class Recorder:
     If the store cannot be written, one warning says so and the run continues; the rest of it is not stored.
 
     Args:
-        warn: gets one sentence that says why verdicts are no longer stored.
+        warn: called with one sentence that says why verdicts are no longer stored.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._started: RunStarted | None = None
-        self._stores: dict[str, _OpenSpec | None] = {}  # by root; None where it cannot be written
+        self._stores: dict[str, _OpenSpec | None] = {}  # by root; None if it cannot be written
         self._now: _OpenSpec | None = None
         self._captured: Captured | None = None
-        self._refused: list[SpecRefused] = []  # not stored yet: a store is made for a spec that runs
+        self._refused: list[SpecRefused] = []  # not stored yet: a store is created only for a spec that runs
         self._full = ""
         self._unstored = 0
 
     @property
     def lost(self) -> str:
-        """What a full disk has cost, in one sentence; empty if the disk was not full."""
+        """One sentence about verdicts that were lost because the disk was full; empty if it was not."""
         if not self._full:
             return ""
         count = "1 verdict was" if self._unstored == 1 else f"{self._unstored} verdicts were"
@@ -236,10 +236,11 @@ class Recorder:
     def _passed(self, store: _OpenSpec, event: CaseFinished, case: int) -> None:
         """Mark an earlier failure as fixed if it passed on the same device with the same sanitizer enabled.
 
-        Not if the sanitizer still finds something, and only its level is lower than when the case failed.
+        The failure is not fixed if the sanitizer still finds something, and only its level is lower than when the
+        case failed.
 
-        Not if it has failed earlier in this run: then its seed now gives inputs that differ from the stored ones,
-        and the stored ones fail.
+        Nor is it fixed if it has failed earlier in this run. Then its seed now gives inputs that differ from
+        the stored ones, and the stored ones fail.
         """
         verdict, started = event.verdict, self._started
         found = store.connection.execute(
@@ -277,23 +278,23 @@ class Recorder:
 
 
 def _with_fixed(event: SpecFinished, fixed: list[str]) -> SpecFinished:
-    """The event with the failures that are fixed.
+    """The event with the number of failures that are fixed.
 
     Args:
-        fixed: when each was last seen.
+        fixed: when each of them was last seen.
     """
     return replace(event, fixed=len(fixed), fixed_since=datetime.fromisoformat(max(fixed))) if fixed else event
 
 
 def _only_milder(rule: str, failed: str, passed: Verdict) -> bool:
-    """Whether a sanitizer still finds something in a case, and its level now is lower than when the case failed.
+    """Whether a sanitizer still finds something in a case, but at a lower level than when the case failed.
 
     Args:
         failed: the stored verdict, as a document.
     """
     try:
         before = loads(failed, Verdict).levels.get(rule, "off")
-    except DocumentRefused:  # whatever reads the failure reports this
+    except DocumentRefused:  # the code that reads the failure reports this
         return False
     is_milder = not is_as_strict(passed.levels.get(rule, "error"), before)
     return is_milder and any(finding.rule == rule for finding in passed.findings)

@@ -1,4 +1,4 @@
-"""Events as text, exactly: what the JSON report of a shard has, and `kcheck merge` reads."""
+"""Events as text, without loss, for the JSON report of a shard, which `kcheck merge` reads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kcheck.store.documents import DocumentRefused, dumps, loads
 from kcheck.store.snapshots import checked, pack, unpack
 
 LARGEST = 1 << 20
-"""Bytes of the inputs of a case that are recorded; larger ones are left out."""
+"""The most bytes of a case's inputs that are recorded; larger inputs are omitted."""
 
 _MOST = 64 << 20
 _T = TypeVar("_T")
 
 
 def record(event: Event) -> str:
-    """An event as text; empty for captured inputs that are too large. Outputs are left out."""
+    """An event as text; empty for captured inputs that are too large. Outputs are omitted."""
     if isinstance(event, Captured):
         if sum(array.values.nbytes for array in event.snapshot.arrays if array.values is not None) > LARGEST:
             return ""
@@ -37,7 +37,7 @@ def recorded(text: str, kind: type[_T]) -> _T:
     """The event that was recorded.
 
     Raises:
-        DocumentRefused: the text is damaged, or of another event.
+        DocumentRefused: the text is damaged, or is a different kind of event.
     """
     value = loads(_text(text), kind)
     if isinstance(value, CaseFinished):

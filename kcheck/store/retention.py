@@ -1,7 +1,7 @@
-"""What the store deletes, and when, so that it stays small.
+"""Deletes old data, so that the store stays small.
 
-Of verdicts, those of the last RUNS runs; of snapshots, the newest that take SNAPSHOT_BYTES together. A failure is
-kept until it has been fixed for as long as its runs are kept: its recipe is small and
+The store keeps the verdicts of the last RUNS runs, and the newest snapshots up to SNAPSHOT_BYTES in total. It
+keeps an open failure, and a fixed one as long as a run from before the fix: the recipe of a failure is small and
 reproduces it without a snapshot.
 """
 
@@ -13,17 +13,17 @@ from kcheck.dataclass import dataclass
 
 RUNS = 200
 SNAPSHOT_BYTES = 256 << 20
-"""Of blobs as they are stored, compressed."""
+"""Bytes of blobs as they are stored, compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What stays.
+    """How much the store keeps.
 
     Attributes:
-        runs: the newest ones; the newest of all stays in any event.
+        runs: how many of the newest runs; the newest one is always kept.
         snapshots: bytes of blobs, compressed.
-        since: runs that started earlier are deleted, as text of :func:`kcheck.store.rows.when`; empty: of any age.
+        since: runs that started earlier are deleted, as text of :func:`kcheck.store.rows.when`; empty: any time.
         size: bytes of the database; None for no limit. The oldest runs are deleted first, then the oldest
             snapshots.
     """
@@ -36,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was deleted: rows, and bytes of blobs."""
+    """How many rows, and how many bytes of blobs, were deleted."""
 
     runs: int
     failures: int
@@ -48,7 +48,7 @@ def forget_old_runs(connection: sqlite3.Connection, kept: int = RUNS) -> tuple[i
     """Delete all but the newest runs, and failures that were fixed or gone before the oldest of those.
 
     Returns:
-        How many runs, how many failures.
+        How many runs and failures were deleted.
     """
     oldest = connection.execute(
         "SELECT id, started FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?", (max(kept, 1) - 1,)
@@ -72,7 +72,7 @@ def make_room(connection: sqlite3.Connection, most: int | None = None) -> tuple[
     """Delete the oldest snapshots until the rest takes at most ``most`` bytes.
 
     Returns:
-        How many snapshots, how many bytes of blobs that no other snapshot holds.
+        How many snapshots, and how many bytes of blobs, were deleted.
     """
     most = SNAPSHOT_BYTES if most is None else most
     before = total = _total(connection)
@@ -109,7 +109,7 @@ def _shrink_to(connection: sqlite3.Connection, size: int) -> tuple[int, int, int
     """Delete the oldest runs, then the oldest snapshots, until the rest takes at most ``size`` bytes.
 
     Returns:
-        How many runs, failures and snapshots.
+        How many runs, failures and snapshots were deleted.
     """
     runs = failures = snapshots = 0
     while _used(connection) > size:
@@ -126,7 +126,7 @@ def _shrink_to(connection: sqlite3.Connection, size: int) -> tuple[int, int, int
 
 
 def _used(connection: sqlite3.Connection) -> int:
-    """The bytes that the file will take once it is vacuumed."""
+    """The size of the file in bytes after the next VACUUM."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_count", "freelist_count", "page_size")

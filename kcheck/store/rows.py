@@ -27,7 +27,7 @@ def when(moment: datetime) -> str:
 
 
 def recipe(case: Case) -> str:
-    """Everything that identifies a case: all but its label and the places in its spec."""
+    """A text of everything that identifies a case: all except its label and the places in its spec."""
     values = {name: _unplaced(distribution) for name, distribution in case.values.items()}
     return dumps(replace(case, spec="", label="", values=values))
 
@@ -42,7 +42,7 @@ def _unplaced(distribution: Distribution) -> Distribution:
 
 
 def case_row(connection: sqlite3.Connection, case: Case) -> int:
-    """The row of a case; a new case gets one."""
+    """The id of the row of a case, which is added if it is new."""
     document = recipe(case)
     name = digest(document.encode())
     found = connection.execute("SELECT id FROM cases WHERE digest = ?", (name,)).fetchone()
@@ -65,7 +65,7 @@ def put_failure(
     bits: dict[str, str],
     snapshot: int | None,
 ) -> None:
-    """Store that a case failed: it is open from now on."""
+    """Store that a case failed; the failure is open from now on."""
     connection.execute(
         """INSERT INTO failures
                ("case", path, device, rule, state, first_seen, last_seen, times, verdict, bits, snapshot)
@@ -81,7 +81,8 @@ def put_failure(
 def put_snapshot(
     connection: sqlite3.Connection, captured: Captured, at: str, *, only_known: bool = False
 ) -> tuple[int | None, bool]:
-    """The row of a snapshot, and whether it is new. None if it is too large, or new with ``only_known``."""
+    """The id of the row of a snapshot, and whether it is new. None if it was not stored: it is too large, or new
+    with ``only_known``."""
     taken = captured.snapshot
     if sum(array.values.nbytes for array in taken.arrays if array.values is not None) > LARGEST:
         return None, False

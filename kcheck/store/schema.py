@@ -1,7 +1,7 @@
-"""The tables of the store, version by version. A released version is never edited: a change is a new row.
+"""The tables of the store, version by version. A released version is never edited: a change is a new migration.
 
-``PRAGMA user_version`` is the number of rows applied to a database; ``PRAGMA application_id`` marks it as
-kcheck's. Seeds are decimal text, since SQLite's integers end at 2**63. Times are ISO 8601 in UTC.
+``PRAGMA user_version`` is the number of migrations applied to a database; ``PRAGMA application_id`` marks it as
+kcheck's. Seeds are decimal text, because SQLite's integers are less than 2**63. Times are ISO 8601 in UTC.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             skipped INTEGER,
             seconds REAL)""",
         "CREATE INDEX specs_by_run ON specs (run)",
-        # One row however often a case is run: its recipe without its label, by content.
+        # One row for each case, regardless of how often it runs: its recipe without its label.
         """CREATE TABLE cases (
             id INTEGER PRIMARY KEY,
             digest BLOB NOT NULL UNIQUE,
@@ -76,7 +76,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             digest BLOB NOT NULL UNIQUE,
             document TEXT NOT NULL,
             stored TEXT NOT NULL)""",
-        # Each array once, however many snapshots hold it. size: bytes before compression.
+        # Each array is stored once, even if several snapshots have it. size: bytes before compression.
         """CREATE TABLE blobs (
             digest BLOB PRIMARY KEY,
             size INTEGER NOT NULL,
@@ -86,7 +86,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             blob BLOB NOT NULL REFERENCES blobs,
             PRIMARY KEY (snapshot, blob)) WITHOUT ROWID""",
         "CREATE INDEX snapshot_blobs_by_blob ON snapshot_blobs (blob)",
-        # The life of each case that ever failed; state is open, fixed or gone. bits: a digest by output.
+        # Each case that ever failed; state is open, fixed or gone. bits: a digest by output.
         """CREATE TABLE failures (
             id INTEGER PRIMARY KEY,
             "case" INTEGER NOT NULL UNIQUE REFERENCES cases,
@@ -105,13 +105,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX failures_by_snapshot ON failures (snapshot)",
     ),
     (
-        # Documents of the run's events, compressed; empty in runs that are older than this column or have lost it.
+        # The events of a run, compressed; empty if the run is older than them or its details were deleted.
         "ALTER TABLE runs ADD COLUMN begin BLOB",
         "ALTER TABLE runs ADD COLUMN finish BLOB",
         "ALTER TABLE specs ADD COLUMN begin BLOB",
         "ALTER TABLE specs ADD COLUMN finish BLOB",
         "ALTER TABLE verdicts ADD COLUMN document BLOB",
-        # Specs that were not run. after: the row of the spec before it, 0 if it was the first.
+        # Specs that were not run. after: the id of the spec before it, 0 if it was the first.
         """CREATE TABLE refused (
             id INTEGER PRIMARY KEY,
             run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -120,7 +120,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX refused_by_run ON refused (run)",
     ),
     (
-        # The open failures as `kcheck failures` listed them last; a case may have been deleted since.
+        # The open failures that `kcheck failures` listed last; a case may have been deleted since.
         "CREATE TABLE listed (number INTEGER PRIMARY KEY, digest BLOB NOT NULL)",
     ),
 )

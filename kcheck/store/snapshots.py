@@ -1,6 +1,6 @@
 """Snapshots as a document and blobs: one blob per array, named by its content.
 
-A blob is the elements in C order, little-endian as in NumPy here, an axis of stride 0 once. Its name is their
+A blob has the elements in C order, little-endian, with one element along an axis of stride 0. Its name is their
 BLAKE2b digest, which is checked on every read.
 """
 
@@ -20,7 +20,7 @@ from kcheck.store.documents import DocumentRefused, dumps, loads
 
 DIGEST_BYTES = 16
 LARGEST = 64 << 20
-"""The most bytes of elements in one snapshot; for a larger case only its recipe is kept."""
+"""The most bytes of elements in one snapshot; for a larger case, only its recipe is stored."""
 
 
 def digest(content: bytes) -> bytes:
@@ -34,7 +34,7 @@ def bits(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def pack(snapshot: Snapshot) -> tuple[str, dict[bytes, bytes]]:
-    """The document of a snapshot, and its blobs by digest. The same for the same snapshot."""
+    """The document of a snapshot, and its blobs by digest. Equal snapshots have equal results."""
     blobs: dict[bytes, bytes] = {}
     arrays = []
     for array in snapshot.arrays:
@@ -69,7 +69,7 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
     """The snapshot of a document.
 
     Args:
-        blob: returns the content of a digest.
+        blob: returns the content for a digest.
 
     Raises:
         DocumentRefused: :func:`pack` did not make it, or a blob does not match its name.
@@ -92,7 +92,7 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
 
 
 def checked(case: Case) -> Case:
-    """A case read from a file, with parts of the types that they claim to have.
+    """A case that was read from a file, if its fields have the declared types.
 
     Raises:
         DocumentRefused: the types do not match.
@@ -111,7 +111,7 @@ def checked(case: Case) -> Case:
 
 
 def compress(content: bytes) -> bytes:
-    """Compressed as well as is fast: most failing data is noise, which no effort makes smaller."""
+    """Compress at the fastest level: most failing data is noise, which does not compress."""
     return zlib.compress(content, 1)
 
 
@@ -119,7 +119,7 @@ def decompress(content: bytes, size: int) -> bytes:
     """The uncompressed content, if it has ``size`` bytes.
 
     Raises:
-        DocumentRefused: it has not; at most ``size`` bytes are unpacked to find out.
+        DocumentRefused: it has a different size, or is damaged. At most ``size + 1`` bytes are unpacked.
     """
     try:
         made = zlib.decompressobj()
@@ -132,7 +132,7 @@ def decompress(content: bytes, size: int) -> bytes:
 
 
 def _once(strides: tuple[int, ...]) -> tuple[slice, ...]:
-    """The elements of an array without repetitions along a stride of 0."""
+    """An index that selects one element along each axis of stride 0, and all along other axes."""
     return tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)
 
 

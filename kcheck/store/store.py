@@ -1,4 +1,4 @@
-"""The store, read and updated between runs.
+"""Reads and updates the store between runs.
 
 ::
 
@@ -51,7 +51,7 @@ from kcheck.store.snapshots import bits, checked, decompress, digest, unpack
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as it went.
+    """A stored run.
 
     Attributes:
         seconds: None if the run has not ended: it is still running, or was killed.
@@ -80,9 +80,9 @@ class StoredFailure:
         state: ``open``, ``fixed``, or ``gone`` if its spec no longer has the case.
         closed: when it was fixed, or gone.
         times: how often it failed.
-        bits: by output, a digest of the bits that it gave then; empty where it gave none.
-        snapshot: the row of its snapshot; None where there is none.
-        short: the prefix of its id that no other stored failure has.
+        bits: by output, a digest of its bits in the last failing run; empty if it had no output.
+        snapshot: the id of the row of its snapshot; None if there is none.
+        short: the shortest prefix of its id that no other stored failure has.
     """
 
     id: int
@@ -102,7 +102,7 @@ class StoredFailure:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The last one that failed.
+        """The last verdict that was a failure.
 
         Raises:
             StoreError: the stored text is damaged.
@@ -111,7 +111,7 @@ class StoredFailure:
 
     @property
     def case(self) -> Case:
-        """The case; its label and spec are those of its last failing run. Raises as :attr:`verdict`."""
+        """The case, with the label and spec of its last failing run. Raises the same errors as :attr:`verdict`."""
         return self.verdict.case
 
 
@@ -137,7 +137,7 @@ class Store:
 
     @classmethod
     def open(cls, root: Path, *, writing: bool = False) -> Store:
-        """The store of the project of this root.
+        """The store of the project with this root.
 
         Args:
             writing: create it if it does not exist.
@@ -186,7 +186,7 @@ class Store:
         ]
 
     def events(self, run: int) -> list[Event]:
-        """The events of a run, as far as it went; an empty list if its details are not stored.
+        """The events of a run, up to where it ended; an empty list if its details are not stored.
 
         A case that failed is preceded by its inputs, if they are stored; its outputs are not.
 
@@ -235,10 +235,10 @@ class Store:
         """The cases that failed, newest first.
 
         Args:
-            since: seen failing then or later.
-            prefix: how their id starts.
-            states: of ``open``, ``fixed``, ``gone``.
-            most: how many, the newest; all of them if negative.
+            since: only those seen failing then or later.
+            prefix: of their id.
+            states: any of ``open``, ``fixed``, ``gone``.
+            most: the most failures to return; all of them if negative.
         """
         conditions, values = [f"state IN ({', '.join('?' * len(states))})"], list[Any](states)
         for condition, value in (
@@ -284,7 +284,7 @@ class Store:
         return verdicts
 
     def cases(self, op: str, since: datetime | None = None) -> list[Case]:
-        """The different cases of an op that were judged in the stored runs, in the order of the first of them.
+        """The different cases of an op that were judged in the stored runs, in the order in which they first ran.
 
         Args:
             since: only runs that started then or later.
@@ -302,8 +302,8 @@ class Store:
     def code_coverage(
         self, path: str, op: str, since: datetime | None = None
     ) -> list[tuple[CodeCoverage, Mapping[str, str]]]:
-        """What the stored runs of a spec have reached of its kernel, the newest first, each with the digests of
-        the files that it was run with. Runs that counted nothing, or have lost their details, are left out.
+        """The code of its kernel that the stored runs of a spec have reached, the newest first, each with the
+        digests of the files of the run. Runs without coverage, or whose details were deleted, are omitted.
 
         Args:
             since: only runs that started then or later.
@@ -346,7 +346,7 @@ class Store:
 
         Raises:
             StoreError: it cannot be written.
-            ValueError: the verdict is not that of a failure.
+            ValueError: the verdict is not a failure.
         """
         if verdict.status is not Status.FAILED or self._connection is None:
             raise ValueError(
@@ -376,7 +376,7 @@ class Store:
                 )
 
     def keep_list(self, failures: Iterable[StoredFailure]) -> None:
-        """Store the failures of a list, numbered from 1, instead of the last list; see :meth:`listed`.
+        """Replace the stored list of failures, which are numbered from 1: see :meth:`listed`.
 
         Raises:
             StoreError: it cannot be written.
@@ -392,7 +392,7 @@ class Store:
                 )
 
     def listed(self) -> list[str]:
-        """The ids, in full, of the failures of the last list; an empty list if there is none."""
+        """The full ids of the failures of the last list; an empty list if there is none."""
         if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'listed'"):  # an older store, read-only
             return []
         return [letters(digest) for (digest,) in self._rows("SELECT digest FROM listed ORDER BY number")]
@@ -401,7 +401,7 @@ class Store:
         """Delete old data and shrink the file.
 
         Returns:
-            What was deleted; the size of the file before and after, in bytes.
+            What was deleted, and the size of the file before and after, in bytes.
 
         Raises:
             StoreError: the store is damaged, or cannot be written.
