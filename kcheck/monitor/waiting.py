@@ -81,7 +81,7 @@ class Waiting(Generic[Item]):
                 self._dropped(oldest)
 
     def release(self, size: int) -> None:
-        """Give back reserved bytes."""
+        """Release reserved bytes."""
         with self._changed:
             self.held -= size
             self._changed.notify_all()

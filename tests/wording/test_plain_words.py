@@ -35,6 +35,7 @@ def test_plain_words_only(group: str) -> None:
         ("3 races more, of further lines", "races more"),
         ("a fault of kcheck, not of your kernel", "fault of kcheck"),
         ("Run the kernel so often at most.", "so often"),
+        ("collects what has to hold for a block, from its begin", "what has to"),
     ],
 )
 def test_the_translated_manner_is_noticed(text: str, phrase: str) -> None:

@@ -146,6 +146,15 @@ _TABLE = (
     (r"\bcomes? to an end\b", "ends; finishes"),
     (r"\d %(?= (of|to|for|by|from)\b|[),.;:]| \|)", "no space before the percent sign"),
     (r"\bother (bits|cases|inputs|values|versions|options|strides) than\b", "different ... than"),
+    (r"\b(the|its|a|their) begin\b", "the start; the entry; the beginning"),
+    (r"\bwhom\b", "which lanes; which threads"),
+    (r"\bwhat has to\b|\b(has|have) to hold\b", "the conditions; must be true"),
+    (r"\brests? on\b", "requires; depends on"),
+    (r"\btold (at|by|for|of)\b", "reported at; known from"),
+    (r"\bso much (in|more|for)\b", "a first value and a step"),
+    (r"\bspeaks? for\b", "applies to"),
+    (r"\b(give[ns]?|gave|giving) back\b", "free; release; return"),
+    (r"\bbehind (the|its) (barrier|loop|entry|last|end|branch|block)\b", "after; past"),
 )
 
 BANNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
