@@ -116,11 +116,9 @@ class Executor:
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         kernels: the compiled kernels.
-        float_atomics, narrow_floats, tensor_sums: of the kernels launched since the caller last reset them:
-            whether they add floats atomically, the formats narrower than float32 to which they round, and their
-            sums that tensor cores truncate.
-        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`). What only these
-            checks find is not reported.
+        float_atomics, narrow_floats, tensor_sums: what kernels did since the caller last reset these: atomic adds
+            of floats, rounding to formats narrower than float32, sums that tensor cores truncate.
+        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`).
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
@@ -167,8 +165,7 @@ class Executor:
     @property
     def checks(self) -> Checks:
         """The checks of launches in addition to memory and barriers; may be changed between launches. Memory that
-        is allocated before ``init`` is first enabled counts as initialized.
-        """
+        is allocated before ``init`` is first enabled counts as initialized."""
         return self._checks
 
     @checks.setter

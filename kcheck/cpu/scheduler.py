@@ -43,8 +43,7 @@ class Job:
     """A launch, ready to run.
 
     Attributes:
-        kernel: may be replaced by better code of the same program while blocks run; a running block keeps a
-            reference to its own.
+        kernel: may be replaced by better code of the same program while blocks run, except for running blocks.
         launch: the launch structure, filled in.
         blocks: the number of blocks.
         shared, state: bytes that each block needs.
@@ -94,8 +93,7 @@ class Completion:
 
     Attributes:
         reached_grid_barrier: whether a block of a launch that is not cooperative stopped at a grid barrier.
-        grid: blocks that reached different grid barriers, or a grid barrier that is not allowed; None if neither
-            happened.
+        grid: blocks that reached different grid barriers, or a grid barrier that is not allowed; else None.
         timed_out, interrupted: whether it was stopped from outside.
         raised: an exception that a signal handler raised meanwhile.
         workspaces: those that were used.
@@ -227,8 +225,7 @@ class Scheduler:
     ) -> None:
         """Start a launch and wait for its end. Stop it at the deadline, or when a signal handler raises.
 
-        Even if an exception is raised, this returns only after the launch has ended, because its memory is freed
-        afterwards.
+        Even if an exception is raised, this returns only after the launch has ended: its memory is freed then.
         """
         launch = job.launch
         improve_at = math.inf if better is None else self._clock() + better.after
@@ -300,8 +297,7 @@ class _RunningJob:
         self._ended = 0  # ranges since then
 
     def start(self, with_all: bool) -> None:
-        """Start one worker, or as many as there are blocks for. Called on a worker, where no signal handler
-        runs."""
+        """Start one worker, or as many as have blocks. Called on a worker, where no signal handler runs."""
         with self._lock:
             self._join()
             if with_all:
@@ -356,11 +352,7 @@ class _RunningJob:
 
     def _balance(self, started: float) -> None:
         """Let the other workers join after a while, and record if all together are slower than one was. Called
-        with the lock held, by a worker between two ranges.
-
-        Args:
-            started: when this worker started.
-        """
+        with the lock held, between two ranges, by a worker that began at the time ``started``."""
         now = self._clock()
         if self._active == 1:
             if self.completion.is_faster_alone:  # the others have left
