@@ -47,7 +47,7 @@ class Difference:
     Attributes:
         place: the case, or the spec.
         field: such as ``findings.message``: without the numbers of elements.
-        before, now: the values; None where there is none.
+        before, now: the values; None if there is none.
     """
 
     place: str

@@ -31,7 +31,7 @@ from kcheck.ptx.isa.verify import verify  # noqa: E402
 from kcheck.ptx.syntax.parser import parse  # noqa: E402
 
 SECONDS = 2.0
-"""The most seconds for reading one file."""
+"""The time limit for reading one file, in seconds."""
 
 
 def read(seeds: range, failures: list[str]) -> tuple[Counter[str], float]:

@@ -18,7 +18,7 @@ from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, O
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
-"""The most bytes for the arrays of one case, including the working memory for drawing them."""
+"""The maximum size, in bytes, for the arrays of one case, including the working memory for drawing them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -118,7 +118,7 @@ class Reports:
     def consume(self, events: Iterator[Event]) -> Exit:
         """Feeds every event to every report, closes the reports, and returns how the run ended.
 
-        Ctrl-C goes to the runner, which finishes the current spec in good order. The reports are closed and their
+        Ctrl-C goes to the runner, which finishes the current spec. The reports are closed and their
         files put in place after an internal error, too. If the disk is full, what is lost is printed at the end,
         and the exit code is 2.
         """

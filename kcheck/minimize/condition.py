@@ -18,7 +18,7 @@ from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent
 
 _PROBES = 8
-"""The most sizes to try for one dim."""
+"""The maximum number of sizes to try for one dim."""
 
 _SEEDS = 4  # other seeds to try if the failure depends on the values
 _DOUBTFUL = 2.0  # the cost from which kcheck tests whether a size passes by chance

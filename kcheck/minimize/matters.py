@@ -11,7 +11,7 @@ from kcheck.minimize.search import Search
 from kcheck.minimize.trials import Values
 from kcheck.model.listing import listed
 
-_FEW = 4  # the most elements to name
+_FEW = 4  # maximum number of elements to name
 
 
 def matters(

@@ -17,7 +17,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 WORST = 8
 """How many of the worst elements are kept, at most."""
 ROWS, COLUMNS = 16, 64
-"""The most parts of the map, so that it fits in a terminal of 80 columns."""
+"""The maximum number of parts of the map, so that it fits in a terminal of 80 columns."""
 
 
 LEAST, MOST = -8, 64

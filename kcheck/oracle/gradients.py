@@ -46,7 +46,7 @@ outputs, as that of softmax does (``y * (c - sum(c * y))``), errs by their round
 _SEARCHES = 4
 """How many differing parts are searched for a wrong element, at most."""
 _BUDGET = 64
-"""The most evaluations in such a search."""
+"""The maximum number of evaluations in such a search."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def _dtype_list(reader: Reader, node: YamlNode) -> tuple[str, ...]:
 
 
 def shape_text(node: YamlNode | None) -> str:
-    """A shape as messages show it."""
+    """The form of a shape in messages."""
     items = node.items if isinstance(node, YamlList) else ()
     texts = (item.text if isinstance(item, YamlScalar) else "..." for item in items)
     return shorten(f"[{', '.join(texts)}]", 60)

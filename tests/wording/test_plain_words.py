@@ -36,6 +36,7 @@ def test_plain_words_only(group: str) -> None:
         ("a fault of kcheck, not of your kernel", "fault of kcheck"),
         ("Run the kernel so often at most.", "so often"),
         ("collects what has to hold for a block, from its begin", "what has to"),
+        ("the innermost frame of the user's, as messages show it", "frame of the user's"),
     ],
 )
 def test_the_translated_manner_is_noticed(text: str, phrase: str) -> None:
@@ -49,6 +50,7 @@ def test_the_translated_manner_is_noticed(text: str, phrase: str) -> None:
         "address 0x12 is not aligned to 4 bytes",
         "3 more races on other lines",
         "the option is no longer supported; there is no folder 'specs'",
+        "the output of the user's kernel, or None if it has no output",
     ],
 )
 def test_plain_english_is_left_alone(text: str) -> None:

@@ -155,6 +155,19 @@ _TABLE = (
     (r"\bspeaks? for\b", "applies to"),
     (r"\b(give[ns]?|gave|giving) back\b", "free; release; return"),
     (r"\bbehind (the|its) (barrier|loop|entry|last|end|branch|block)\b", "after; past"),
+    (r"\b(code|frame|file|function|path) of the user's\b", "user code; the user's file"),
+    (r"\bas (the )?messages (give|name|show|say)\b", "in messages"),
+    (r"\btime of change\b", "modification time"),
+    (r"\bwhere there (is|are) none\b", "if there is none"),
+    (r"\btaken off\b", "subtracted"),
+    (r"\b(is|are|was|were) taken to (be|have)\b", "is assumed to"),
+    (r"\bdeclared (well|wrongly)\b", "valid; invalid"),
+    (r"\bin silence\b", "without a message"),
+    (r"\beveryone has\b", "all threads have"),
+    (r"\b(is|are|being) looked at\b|\blooked-at\b", "is examined"),
+    (r"\bof (equals|several) the (first|last|one)\b", "the first of equal ones; the last of several"),
+    (r"\bsays another\b", "sets a different one"),
+    (r"\bso (large|small|long|short) an?\b", "a number this large"),
 )
 
 BANNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(

@@ -29,7 +29,7 @@ from kcheck.ptx.syntax.opcodes import MOVES
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _MOST = 1024
-"""The most threads of a block along an axis; strips have fewer blocks."""
+"""The maximum number of threads of a block along an axis; strips have fewer blocks."""
 
 _STEP, _FIRST = 1 << 40, 1 << 61
 """With steps and first values up to these, neither values nor their differences overflow 64 bits."""

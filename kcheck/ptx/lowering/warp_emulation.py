@@ -59,7 +59,7 @@ def posted_bytes(unit: ModuleLowering) -> int:
 
 
 def posted_columns(operations: Iterable[Operation]) -> int:
-    """The most operands that a lane posts for one instruction."""
+    """The maximum number of operands that a lane posts for one instruction."""
     found = (o for o in operations if isinstance(o, Instruction) and is_collective(o))
     return max((2 * WORDS if o.opcode == "ldmatrix" else len(sources(o)) for o in found), default=0)
 

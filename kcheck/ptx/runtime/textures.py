@@ -22,7 +22,7 @@ WORDS = 5
 """The words of a fetch: four channels, and -1 if a texel that it depends on is uninitialized, else 0."""
 
 CORNERS = 8
-"""The most texels that a fetch depends on."""
+"""The maximum number of texels that a fetch depends on."""
 
 LAYER, INTEGER, GATHER = 4, 8, 16
 """Bits of ``form`` in addition to the number of dimensions (1 to 3). From bit 5 on: the component to gather."""

@@ -28,7 +28,7 @@ from kcheck.ptx.runtime.lookup import CONTEXT
 from kcheck.ptx.syntax.ast import Operation
 
 _REPORTS = 16
-"""The most reports for one site and worker, so that a loop does not fill the buffer."""
+"""The maximum number of reports for one site and worker, so that a loop does not fill the buffer."""
 
 _WHERE = {"launch": "ptr", "worker": "ptr", "block": "ptr", "t0": "i32"}
 
