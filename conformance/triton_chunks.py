@@ -62,7 +62,7 @@ class Suite:
 
 @dataclass
 class Kept:
-    """What is known of a suite so far: outcomes by test, and the findings of the device.
+    """What is known about a suite so far: outcomes by test, and the findings of the device.
 
     Attributes:
         sizes: the number of tests of each file that this run has read.

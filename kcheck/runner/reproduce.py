@@ -50,7 +50,7 @@ class ReplayResult(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KnownFailure:
-    """What is known of a case before it runs again.
+    """What is known about a case before it runs again.
 
     Attributes:
         rule: the rule of its failure; empty if it is not known to have failed.
