@@ -1,6 +1,6 @@
-"""Causal flash attention, backward with a planted bug.
+"""Causal flash attention backward with a planted bug.
 
-The part of the gradient that all keys share is left out.
+The part of the gradient that all keys share is missing.
 """
 
 import numpy as np

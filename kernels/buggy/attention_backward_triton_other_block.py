@@ -1,4 +1,4 @@
-"""Causal flash attention, backward with a planted bug.
+"""Causal flash attention backward with a planted bug.
 
 One kernel is launched with the grid of another block size.
 """

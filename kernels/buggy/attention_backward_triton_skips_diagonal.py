@@ -1,4 +1,4 @@
-"""Causal flash attention, backward with a planted bug.
+"""Causal flash attention backward with a planted bug.
 
 The walk over queries begins after the block of the keys.
 """

@@ -1,4 +1,4 @@
-"""Causal flash attention, forward with a planted bug.
+"""Causal flash attention forward with a planted bug.
 
 The result so far is not rescaled to a new maximum.
 """

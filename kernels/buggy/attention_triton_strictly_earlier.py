@@ -1,4 +1,4 @@
-"""Causal flash attention, forward with a planted bug: a query does not see its own key."""
+"""Causal flash attention forward with a planted bug: a query does not see its own key."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Causal flash attention, forward with a planted bug: keys beyond the last one count, with a score of 0."""
+"""Causal flash attention forward with a planted bug: keys beyond the last one count, with a score of 0."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""LayerNorm, backward with a planted bug: the lock is released before all warps have stored."""
+"""LayerNorm backward with a planted bug: the lock is released before all warps have stored."""
 
 import numpy as np
 import triton

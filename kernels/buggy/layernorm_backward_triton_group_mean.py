@@ -1,4 +1,4 @@
-"""LayerNorm, backward with a planted bug: one of the two means is computed over the block, not over the row."""
+"""LayerNorm backward with a planted bug: one of the two means is computed over the block, not over the row."""
 
 import numpy as np
 import triton

@@ -1,4 +1,4 @@
-"""LayerNorm, backward with a planted bug: programs add to the partial sums without taking the lock."""
+"""LayerNorm backward with a planted bug: programs add to the partial sums without taking the lock."""
 
 import numpy as np
 import triton

@@ -1,4 +1,4 @@
-"""LayerNorm, forward with a planted bug: eps is added to the standard deviation, not to the variance."""
+"""LayerNorm forward with a planted bug: eps is added to the standard deviation, not to the variance."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""LayerNorm, forward with a planted bug: the sum of a row is kept in the 16 bits of its elements."""
+"""LayerNorm forward with a planted bug: the sum of a row is kept in the 16 bits of its elements."""
 
 import triton
 import triton.language as tl

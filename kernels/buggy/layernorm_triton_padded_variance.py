@@ -1,4 +1,4 @@
-"""LayerNorm, forward with a planted bug: the padding counts as elements that deviate by the mean."""
+"""LayerNorm forward with a planted bug: the padding counts as elements that deviate by the mean."""
 
 import triton
 import triton.language as tl

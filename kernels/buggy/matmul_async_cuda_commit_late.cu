@@ -1,4 +1,4 @@
-// Matrix product with asynchronous copies with a planted bug: the copies are committed after the wait, which
+// Matrix product by asynchronous copies with a planted bug: the copies are committed after the wait, which
 // does not wait for them.
 
 #include <cuda_pipeline.h>

@@ -1,4 +1,4 @@
-// Matrix product with asynchronous copies with a planted bug: there is no wait for the copies.
+// Matrix product by asynchronous copies with a planted bug: there is no wait for the copies.
 
 #include <cuda_pipeline.h>
 

@@ -1,4 +1,4 @@
-// Matrix product with asynchronous copies with a planted bug: a stage is filled again while other threads
+// Matrix product by asynchronous copies with a planted bug: a stage is filled again while other threads
 // still read it.
 
 #include <cuda_pipeline.h>

@@ -1,4 +1,4 @@
-// Matrix product with asynchronous copies with a planted bug: as many groups may be in flight as there are
+// Matrix product by asynchronous copies with a planted bug: as many groups may be in flight as there are
 // stages.
 
 #include <cuda_pipeline.h>

@@ -1,4 +1,4 @@
-"""Matrix product of 8-bit floats with a scale for each matrix, accumulated in float32 with a planted bug.
+"""Matrix product of 8-bit floats with a planted bug.
 
 The number of steps is rounded down.
 """

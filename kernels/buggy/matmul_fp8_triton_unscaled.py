@@ -1,6 +1,6 @@
-"""Matrix product of 8-bit floats with a scale for each matrix, accumulated in float32 with a planted bug.
+"""Matrix product of 8-bit floats with a planted bug.
 
-The scale is left out.
+The scale is missing.
 """
 
 import triton

@@ -1,4 +1,4 @@
-// Matrix product of 16-bit floats by tensor cores through wmma with a planted bug: the tile of b is read as
+// Matrix product of 16-bit floats through wmma with a planted bug: the tile of b is read as
 // if its columns followed one another.
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Matrix product of 16-bit floats by tensor cores through wmma with a planted bug: sums are kept in float16
+// Matrix product of 16-bit floats through wmma with a planted bug: sums are kept in float16
 // fragments.
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Matrix product of 16-bit floats by tensor cores through wmma with a planted bug: the tiles are multiplied
+// Matrix product of 16-bit floats through wmma with a planted bug: the tiles are multiplied
 // before all lanes have loaded their part.
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-"""Rotary position embedding, in place with a planted bug.
+"""In-place rotary position embedding with a planted bug.
 
 Heads are assumed to be 2 * pairs apart, regardless of their stride.
 """

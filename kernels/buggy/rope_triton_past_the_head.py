@@ -1,4 +1,4 @@
-"""Rotary position embedding, in place with a planted bug: pairs up to the next power of two are rotated."""
+"""In-place rotary position embedding with a planted bug: pairs up to the next power of two are rotated."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Rotary position embedding, in place with a planted bug.
+"""In-place rotary position embedding with a planted bug.
 
 The second half is computed from the first one after its rotation.
 """

@@ -1,4 +1,4 @@
-"""Online softmax with a planted bug: the test that leaves out -inf leaves out NaN as well."""
+"""Online softmax with a planted bug: the test that skips -inf skips NaN as well."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows in ascending order by tl.sort with a planted bug: rows are sorted in descending order."""
+"""Sort of rows by tl.sort with a planted bug: rows are sorted in descending order."""
 
 import triton
 import triton.language as tl

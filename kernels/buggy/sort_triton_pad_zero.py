@@ -1,4 +1,4 @@
-"""Rows in ascending order by tl.sort with a planted bug.
+"""Sort of rows by tl.sort with a planted bug.
 
 A row is padded with 0, which appears among its elements.
 """

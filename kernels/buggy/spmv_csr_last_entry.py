@@ -1,4 +1,4 @@
-"""Sparse matrix times vector with a planted bug: the last entry of each row is left out."""
+"""Sparse matrix times vector with a planted bug: the last entry of each row is skipped."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-// One explicit step of the heat equation, read through a texture, which is 0 outside with a planted bug: rows
+// One step of the heat equation, read through a texture, with a planted bug: rows
 // and columns are swapped in the texture.
 
 // v = u + rate * (the sum of the four neighbors - 4 * u). u: a texture of [height, width] with border addressing; v: [height,
