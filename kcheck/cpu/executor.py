@@ -358,18 +358,18 @@ class Executor:
             self.memory.define_all()
         context = job.launch
         ctypes.memmove(context.params, launch.params, len(launch.params))
-        context.allocations, context.allocation_count = ctypes.addressof(table), entries
         textures, count = self.textures.table()
-        context.textures, context.texture_count = ctypes.addressof(textures), count
-        context.workers = 1
-        context.stop = context.fault_count = 0
+        if job.keep[:2] != [table, textures]:  # tables do not change
+            context.allocations, context.allocation_count = ctypes.addressof(table), entries
+            context.textures, context.texture_count = ctypes.addressof(textures), count
+            job.keep[:2] = [table, textures]
+        context.workers, context.stop, context.fault_count = 1, 0, 0
         context.heap, context.heap_used = self._heap, self._heap_used
         context.grid_id = self._launches
-        job.keep[:2] = [table, textures]
-        job.keep[-2:] = [
-            self._cover(context, program, launch.module),
-            set_order(context, self.schedule, program.width),
-        ]
+        if program.checks.cover:
+            job.keep[-2] = self._cover(context, program, launch.module)
+        if self.schedule is not NATURAL or job.keep[-1] is not None:
+            job.keep[-1] = set_order(context, self.schedule, program.width)
         context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
         return job
 

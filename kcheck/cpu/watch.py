@@ -68,7 +68,7 @@ class Watch:
                 if not self._is_awake:
                     self._is_awake = True
                     os.write(self._pipe[1], _WAKE)
-        if threading.current_thread() is not threading.main_thread():
+        if _thread.get_ident() != threading.main_thread().ident:
             return True
         try:
             before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)

@@ -18,6 +18,7 @@ from kcheck.ptx.abi import Worker as Context
 STACK = 64 << 20
 _STACK_MARGIN = 1 << 20  # for the thread's own frames, and for code that lowered code calls (libm)
 _STACK_LOCK = threading.Lock()
+_SITE_BYTES = ctypes.sizeof(SiteCache)
 
 
 class Buffer:
@@ -51,14 +52,17 @@ class Workspace:
         self._shared, self._state, self._sites = Buffer(), Buffer(), Buffer()
         self._shared_init, self._origins = Buffer(), Buffer()
         self.address = ctypes.addressof(self.context)
+        self._sizes = (-1, -1, -1)
 
     def prepare(self, shared: int, state: int, sites: int) -> None:
         """Reserve bytes of shared memory and of state, and caches for a number of sites, which are cleared."""
-        self.context.shared = self._shared.reserve(shared)
-        self.context.state = self._state.reserve(state)
-        size = sites * ctypes.sizeof(SiteCache)
-        self.context.sites = self._sites.reserve(size)
-        ctypes.memset(self.context.sites, 0, size)
+        size = sites * _SITE_BYTES
+        if (shared, state, size) != self._sizes:
+            self.context.shared = self._shared.reserve(shared)
+            self.context.state = self._state.reserve(state)
+            self.context.sites = self._sites.reserve(size)
+            self._sizes = (shared, state, size)
+        ctypes.memset(self._sites.address, 0, size)
 
     def prepare_origins(self, shared: int, threads: int, sites: int) -> None:
         """Reserve init bytes for shared memory, and origins for the threads of a block and a number of sites."""

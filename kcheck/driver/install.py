@@ -14,6 +14,7 @@ from kcheck.dataclass import dataclass
 from kcheck.driver import context, device, launch, library, link, memory, stream, textures
 from kcheck.driver.call import Table
 from kcheck.driver.cubin import assembler
+from kcheck.driver.current import patch_devices
 from kcheck.driver.machine import Machine
 from kcheck.driver.stub import Stub, write_stub
 from kcheck.errors import DeviceUnavailable
@@ -112,6 +113,7 @@ def install(
     cache = ObjectCache(chosen.cache / "code")
     executor = Executor(reserve(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
+    patch_devices(machine)
     stub = Stub(write_stub(chosen.cache), calls(machine, cache))
 
     def forsake() -> None:
