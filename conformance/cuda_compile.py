@@ -68,7 +68,7 @@ class Compiled:
     """What NVRTC made of a file.
 
     Attributes:
-        kernels, failed, guessed: as of :class:`Judged`.
+        kernels, failed, guessed: as in :class:`Judged`.
         instances: of each instance of a kernel its expression in C++, its entry, and the number of its module.
         ptx: the modules' texts.
     """

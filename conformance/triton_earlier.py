@@ -1,4 +1,4 @@
-"""What docs/conformance-triton.md says of compute capabilities that a run leaves out."""
+"""What docs/conformance-triton.md says about compute capabilities that a run leaves out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Earlier:
 
 
 def read_earlier(text: str, replaced: Collection[str]) -> Earlier:
-    """What a page says of capabilities that are not ``replaced``."""
+    """What a page says about capabilities that are not ``replaced``."""
     sections = {title: body.rstrip("\n").split("\n") for title, body in _SECTION.findall(text)}
     tables = {t: body for t, body in sections.items() if t.startswith("sm_") and t not in replaced}
     if not tables:

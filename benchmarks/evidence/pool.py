@@ -43,7 +43,7 @@ class Pool:
     report: Callable[[str], None]
 
     def run(self, jobs: Sequence[Callable[[Measure], dict[str, Answer]]]) -> dict[str, Answer]:
-        """Run jobs in parallel; each measures kernels, one after the other, and returns the answers by name."""
+        """Run jobs in parallel; each measures kernels, one after another, and returns the answers by name."""
         self.store.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.jobs) as threads:
             answers: dict[str, Answer] = {}

@@ -154,7 +154,7 @@ def _cases(
     values: tuple[str, ...],
     dtypes: Mapping[str, str] | None = None,
 ) -> Iterator[Case]:
-    """Cases one after the other, each from separate seeds; contiguous if the spec allows it.
+    """Cases one after another, each from separate seeds; contiguous if the spec allows it.
 
     Args:
         draw: sizes of the drawn dims; None for the sizes that kcheck would draw.

@@ -68,7 +68,7 @@ def pages(statement: dict[str, Any], key_id: str, envelope: str) -> bytes:
     """The PDF of a statement.
 
     Args:
-        key_id, envelope: as of :func:`kcheck.report.pdf.pdf`.
+        key_id, envelope: as for :func:`kcheck.report.pdf.pdf`.
 
     Raises:
         UserError: reportlab is not installed.

@@ -143,7 +143,7 @@ class Trials:
             watched: the sanitizers that need instrumented code; None for all.
 
         Raises:
-            UserError: the device can run nothing more in this process.
+            UserError: the device cannot run anything else in this process.
             InternalError: an error in kcheck itself.
         """
         if self._device.lost:

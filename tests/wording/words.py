@@ -171,6 +171,13 @@ _TABLE = (
     (r"\bof (equals|several) the (first|last|one)\b", "the first of equal ones; the last of several"),
     (r"\bsays another\b", "sets a different one"),
     (r"\bso (large|small|long|short) an?\b", "a number this large"),
+    (r"\b(can|could) \w+ nothing\b", "cannot run anything else"),
+    (r"\b(says?|said) of\b", "says about"),
+    (r"\bof the (user|caller)'s\b(?! [\w`])", "the user's file; a file of the user"),
+    (r"\bas of :\w+:", "as for :func:; as in :class:"),
+    (r"\bby way of\b", "through"),
+    (r"\bone after the other\b", "one after another"),
+    (r"\bwhoever\b", "the code that; the caller"),
 )
 
 BANNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(

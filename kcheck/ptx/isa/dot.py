@@ -11,7 +11,7 @@ This module follows them:
 2. All terms are aligned to the largest exponent among them and truncated to FRACTION fractional bits. A zero
    has the exponent -126.
 3. The sum of these is exact. It is truncated to f32, or rounded to nearest even to f16.
-4. Before sm_90, the shape with the largest K of its type adds its products in two blocks, one after the other.
+4. Before sm_90, the shape with the largest K of its type adds its products in two blocks, one after another.
 
 On sm_89, terms of 8-bit floats keep 13 fractional bits, and so do their f32 results. NaNs are 0x7FFFFFFF or
 0x7FFF.
