@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -11,10 +12,10 @@ class TorchEvent:
     """An event: the time at which it was recorded.
 
     Attributes:
-        clock: seconds from any origin; subclasses set it.
+        clock: seconds from any origin.
     """
 
-    clock: Callable[[], float]
+    clock: Callable[[], float] = staticmethod(time.perf_counter)
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, **_: Any) -> None:
         self._enable_timing = enable_timing

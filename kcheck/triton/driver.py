@@ -122,10 +122,9 @@ class Driver:
             import torch
 
             return torch.cuda
-        event = type("Event", (TorchEvent,), {"clock": staticmethod(time.perf_counter)})
         return SimpleNamespace(
-            TorchEvent=event,
-            TorchStream=TorchStream,
+            Event=TorchEvent,
+            Stream=TorchStream,
             synchronize=lambda device=None: None,
             current_device=lambda: 0,
             current_stream=lambda device=None: TorchStream(),
