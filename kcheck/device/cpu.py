@@ -24,13 +24,13 @@ from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.harvest import Bytes
-from kcheck.device.kernel_cache import keep_compiled, kept_kernels
 from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.repeats import repeat
 from kcheck.device.staging import Staging, label, undefine_output
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
+from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span, TensorSum

@@ -19,10 +19,10 @@ from typing import Any
 
 from kcheck.device.artifact import NoNumbaType, compile_kernel, from_json, numba_type, to_json
 from kcheck.device.child import Child, Forked, may_fork
-from kcheck.device.kernel_cache import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order, of_any_stride
 from kcheck.driver.compile_errors import is_compiler_error
 from kcheck.driver.install import threads
+from kcheck.driver.kernel_cache import KeptKernels, kept_kernels
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import Case, KernelRef, OpSpec, Span
 from kcheck.model.compiled import Signature

@@ -29,8 +29,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in self._patches:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # those before were asked, and had none
+            spec = finder.find_spec(name, path, target)
             if spec is not None:
                 assert spec.loader is not None
                 spec.loader = _Loader(spec.loader, self._patches[name])

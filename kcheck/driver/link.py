@@ -43,6 +43,9 @@ from kcheck.errors import DeviceUnavailable
 from kcheck.garbage import no_collection
 from kcheck.version import __version__
 
+NO_SOURCE = "Could not find source for function"
+"""Numba's warning about line information, which programs see only if they ask for that."""
+
 # Archives are not linked. A linker would search libcudadevrt for undefined functions, but lowered code implements
 # these itself.
 _SEARCHED = frozenset({"library"})
@@ -173,7 +176,7 @@ def patch_compiler(compiler: Any) -> None:
         try:
             with warnings.catch_warnings():
                 # A function that Numba itself writes, such as the loop of a @vectorize, has no source.
-                warnings.filterwarnings("ignore", message="Could not find source for function")
+                warnings.filterwarnings("ignore", message=NO_SOURCE)
                 return plain(pyfunc, return_type, args, lineinfo=True, **options)
         except Exception as error:
             if handled_signal(error) is not None:

@@ -18,9 +18,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
+from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.sanitizers import checks
+from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.finding_log import FindingLog
 from kcheck.driver.install import Installed, install, settings
+from kcheck.driver.program_cache import keeping
 from kcheck.driver.uncaught import explain_uncaught, ignore_advice
 from kcheck.model import Level, as_set, level_word
 
@@ -102,7 +105,9 @@ def start(variables: Mapping[str, str]) -> Installed:
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))
 
-    installed = install(settings(variables), log.report, write)
+    chosen = settings(variables)
+    installed = install(chosen, log.report, write)
+    patch_after_import({"numba.cuda.dispatcher": [keeping(ObjectCache(chosen.cache / "programs"))]})
     installed.machine.executor.checks = checks(name for name, level in levels.items() if level != "off")
     if limit := variables.get("KCHECK_TIMEOUT"):
         installed.machine.executor.limit = float(limit)

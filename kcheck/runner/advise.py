@@ -88,8 +88,8 @@ def _kernels(
 
 def _advice(dispatcher: Any, block: Index3) -> Iterator[Finding]:
     """The linter's warnings about every specialization that this process has compiled or loaded."""
-    from kcheck.device.kernel_cache import kept_kernels
     from kcheck.device.launched import signature_of_types
+    from kcheck.driver.kernel_cache import kept_kernels
     from kcheck.ptx.abi import row_of
 
     store = kept_kernels()

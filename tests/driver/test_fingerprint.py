@@ -6,11 +6,12 @@ import importlib.util
 import itertools
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kcheck.device.kernel_cache import fingerprint, sources_that_count
+from kcheck.driver.fingerprint import fingerprint, sources_that_count
 
 KERNEL = """
 import math
@@ -92,6 +93,18 @@ def test_a_value_that_changes_without_its_source_shows(load):
     assert fingerprint(module.outer) != before
 
 
+def test_a_value_in_a_module_that_another_module_imports_shows(load):
+    """``outer_module.side.WIDTH``, also if the modules import each other."""
+    module = load(
+        KERNEL.replace("side.WIDTH", "package.side.WIDTH").replace("import side", "import side as package")
+    )
+    sys.modules["side"].package = sys.modules["side"].side = sys.modules["side"]
+    before = fingerprint(module.outer)
+    assert before is not None
+    sys.modules["side"].WIDTH = 64
+    assert fingerprint(module.outer) != before
+
+
 def test_what_cannot_be_told_apart_is_not_kept(load):
     """An object of the user's own class has no fingerprint."""
     module = load(KERNEL)
@@ -108,16 +121,33 @@ def test_numpy_and_math_are_told_by_their_names():
     assert fingerprint(kernel) is not None
 
 
-def test_modules_count_only_if_one_may_change_how_numba_compiles(tmp_path):
+def test_only_modules_that_extend_numba_count_with_what_they_may_import(tmp_path):
     """Kernels and references of other specs do not: a run of one spec, and a worker that has imported others, find
     what a run of all specs compiled. Code that registers overloads does, with whatever it may import from."""
-    kernels, reference, extension = (tmp_path / name for name in ("kernels.py", "reference.py", "extension.py"))
-    kernels.write_text("from numba import cuda\n\n@cuda.jit\ndef double(x):\n    x[0] *= 2\n")
-    reference.write_text("import numpy as np\n\ndef double(x):\n    return 2 * x\n")
-    extension.write_text("from numba.cuda.extending import overload\n")
-    assert list(sources_that_count([str(kernels), str(reference), str(tmp_path / "gone.py")])) == []
-    every = list(sources_that_count([str(reference), str(extension), str(kernels)]))
-    assert every == list(sources_that_count([str(kernels), str(reference), str(extension)]))
-    assert [text.partition(b"\0")[2] for text in every] == [
-        path.read_bytes() for path in sorted((kernels, reference, extension))
-    ]
+    texts = {
+        "kernels": "from numba import cuda\n\n@cuda.jit\ndef double(x):\n    x[0] *= 2\n",
+        "reference": "import numpy as np\n\ndef double(x):\n    return 2 * x\n",
+        "pack": "WIDTH = 3\n",
+        "pack.extension": "from numba.extending import overload\nfrom . import WIDTH\nfrom .constants import *\n",
+        "pack.constants": "from limits import X\n",
+        "limits": "X = 4\n",
+    }
+    modules = {}
+    for name, text in texts.items():
+        modules[name] = str(tmp_path / f"{name}.py")
+        Path(modules[name]).write_text(text)
+    harmless = {name: modules[name] for name in ("kernels", "reference", "limits")}
+    assert list(sources_that_count(harmless | {"gone": str(tmp_path / "gone.py")})) == []
+    counted = list(sources_that_count(modules))
+    assert counted == list(sources_that_count(dict(reversed(modules.items()))))
+    expected = {modules[name]: texts[name] for name in ("pack", "pack.extension", "pack.constants", "limits")}
+    assert dict(entry.decode().split("\0") for entry in counted) == expected
+
+
+def test_a_file_that_changes_while_the_process_runs_is_read_again(tmp_path):
+    """As under --watch."""
+    path = tmp_path / "extension.py"
+    path.write_text("from numba.cuda.extending import overload\nX = 1\n")
+    before = list(sources_that_count({"extension": str(path)}))
+    path.write_text("from numba.cuda.extending import overload\nX = 12\n")
+    assert list(sources_that_count({"extension": str(path)})) != before

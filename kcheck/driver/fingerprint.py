@@ -1,0 +1,229 @@
+"""A digest of everything that Numba freezes into a compiled kernel: the values of all globals and closure
+variables that its function uses, the functions that it calls, and code that changes how Numba compiles. Two
+functions with the same digest compile to the same kernel.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import os
+import re
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LIBRARIES = tuple(
+    os.path.realpath(path) + os.sep
+    for path in {*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE}
+)
+_KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
+"""Packages whose objects are identified by their name and the versions in the key."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
+
+_EXTENDS = re.compile(
+    rb"extending|@overload|@intrinsic|@infer|@lower|imputils|register_(?:model|attr|global|jitable|default)|[Rr]egistry"
+    rb"|typeof_impl|type_callable|infer_(?:global|getattr)|lower_(?:builtin|getattr|cast|constant|setattr)|lowering"
+    rb"|make_attribute_wrapper|templates|compile_cuda|codegen|cudadrv|NUMBA_|numba[\w.]*\.config|import[^\n]*\bconfig\b"
+)
+"""In a file that registers functions or types with Numba, sets its options or patches it; harmless elsewhere."""
+_OF_NUMBA = frozenset(
+    {"numba", "cuda", "extending", "overload", "intrinsic", "register_model", "typeof_impl", "models"}
+)
+"""Names, at least one of which a library's module that extends Numba has from Numba."""
+
+
+class _Unknown(Exception):
+    """A value that cannot be digested."""
+
+
+def fingerprint(function: Callable[..., Any]) -> str | None:
+    """A digest of a function's code and of everything that Numba would freeze into it; None if a value cannot be
+    digested.
+
+    Args:
+        function: the Python function of a kernel.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for text in _extensions():
+        digest.update(text)
+    try:
+        _walk(function, digest.update, set())
+    except _Unknown:
+        return None
+    return digest.hexdigest()
+
+
+def _extensions() -> Iterable[bytes]:
+    """Whatever may change how Numba compiles, in modules that are imported."""
+    own, versions = {}, set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if path := _own(file):
+            own[name] = path
+        elif file and _is_foreign(name) and _uses_numba(module) and _EXTENDS.search(_text(file, _stamp(file))):
+            versions.add(file)
+    for file in sorted(versions):
+        yield f"{file} {_stamp(file)}\0".encode()
+    yield from sources_that_count(own)
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether a module is of a library whose version is not in the key."""
+    return name.partition(".")[0] not in _KNOWN | {"kcheck"}
+
+
+def _uses_numba(module: Any) -> bool:
+    names = getattr(module, "__dict__", {})
+    return any(_package(names[name]) in ("numba", "numba_cuda") for name in _OF_NUMBA.intersection(names))
+
+
+def _package(value: Any) -> str:
+    """The package of a module, class or function; empty for other values."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """The time of the last change in nanoseconds, and the size in bytes; zeros if there is no such file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def sources_that_count(modules: Mapping[str, str]) -> Iterable[bytes]:
+    """The files that may change how Numba compiles: those that extend it, and those that they may import. A kernel
+    does not refer by name to the code that registers an overload.
+
+    Other files do not matter. Which modules are imported differs between a run of one spec, a run of all, and
+    worker processes, and depends on the tests that pytest is asked to run.
+
+    Args:
+        modules: the path of each module outside libraries, by name.
+    """
+    texts = {name: _text(path, _stamp(path)) for name, path in modules.items()}
+    counted = set[str]()
+    pending = [name for name, text in texts.items() if _EXTENDS.search(text)]
+    while pending:
+        name = pending.pop()
+        if name not in counted:
+            counted.add(name)
+            words = _words(texts[name])
+            pending += [
+                other
+                for other in texts
+                if name.startswith(other + ".") or other.rpartition(".")[2].encode() in words
+            ]
+    for path, text in sorted({modules[name]: texts[name] for name in counted}.items()):
+        yield path.encode() + b"\0" + text
+
+
+@functools.lru_cache(maxsize=4096)
+def _text(path: str, stamp: tuple[int, int]) -> bytes:
+    """A file's content; the stamp tells versions apart."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+@functools.lru_cache(maxsize=1024)
+def _words(text: bytes) -> frozenset[bytes]:
+    return frozenset(re.findall(rb"\w+", text))
+
+
+@functools.cache
+def _own(path: str) -> str:
+    """The real path of a Python file outside the libraries; empty for any other file."""
+    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all files: do not access the file system
+        return ""
+    real = os.path.realpath(path)
+    return "" if real.startswith(_LIBRARIES) else real
+
+
+def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
+    """Digest everything about a value that compiled code may depend on. Raises _Unknown."""
+    if isinstance(value, _PLAIN):
+        tell(f"{type(value).__qualname__} {value!r}\0".encode())
+        return
+    if id(value) in seen:
+        tell(b"again\0")
+        return
+    seen.add(id(value))
+    python = getattr(value, "py_func", value)
+    if isinstance(python, types.FunctionType) and not _is_known(python):
+        tell(f"function {getattr(value, 'targetoptions', None)!r}\0".encode())
+        _walk_function(python, tell, seen)
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject is False:
+        tell(f"array {value.dtype.descr!r} {value.shape} {value.strides}\0".encode() + value.tobytes())
+    elif isinstance(value, tuple | list):
+        tell(f"{type(value).__name__} {len(value)}\0".encode())
+        for part in value:
+            _walk(part, tell, seen)
+    elif _is_known(value):
+        module = getattr(value, "__module__", None) or type(value).__module__
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value)
+        tell(f"{module} {name}\0".encode())
+    else:
+        raise _Unknown
+
+
+def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], seen: set[int]) -> None:
+    names: dict[str, None] = {}
+    _walk_code(function.__code__, tell, names)
+    _walk(function.__defaults__, tell, seen)
+    for cell in function.__closure__ or ():
+        _walk(cell.cell_contents, tell, seen)
+    for name in names:
+        value = function.__globals__.get(name, _Unknown)
+        if value is _Unknown:  # an attribute or a builtin: a part of the object that has it
+            continue
+        tell(name.encode() + b"\0")
+        _walk_global(value, names, tell, seen, ())
+
+
+def _walk_global(
+    value: Any, names: Iterable[str], tell: Callable[[bytes], None], seen: set[int], path: tuple[Any, ...]
+) -> None:
+    """Digest a global value; of a module outside the libraries, what the names of the code may refer to.
+
+    Args:
+        path: the modules through which the value was reached.
+    """
+    if not isinstance(value, types.ModuleType) or _is_known(value):
+        _walk(value, tell, seen)
+    elif value not in path:
+        for name in names:
+            if hasattr(value, name):
+                tell(name.encode() + b"\0")
+                _walk_global(getattr(value, name), names, tell, seen, (*path, value))
+
+
+def _walk_code(code: types.CodeType, tell: Callable[[bytes], None], names: dict[str, None]) -> None:
+    tell(f"{code.co_filename} {code.co_firstlineno} {code.co_varnames} {code.co_names}\0".encode())
+    tell(code.co_code + code.co_linetable)
+    names.update(dict.fromkeys(code.co_names))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _walk_code(constant, tell, names)
+        else:
+            tell(f"{constant!r}\0".encode())
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a value belongs to a library whose version is in the key, and does not contain the user's values."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _KNOWN
+    module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
+    return (isinstance(module, str) and module.partition(".")[0] in _KNOWN - {"builtins"}) or (
+        isinstance(value, type | types.BuiltinFunctionType) and (module or "builtins") == "builtins"
+    )
