@@ -129,7 +129,7 @@ def sources_that_count(modules: Mapping[str, str]) -> Iterable[bytes]:
 
 @functools.lru_cache(maxsize=4096)
 def _text(path: str, stamp: tuple[int, int]) -> bytes:
-    """A file's content; the stamp tells versions apart."""
+    """A file's content; another stamp is another version."""
     try:
         return Path(path).read_bytes()
     except OSError:
