@@ -42,10 +42,9 @@ FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
 SHORT_SECONDS = 1.5e-3
-"""A launch that is expected to take at most this long runs on the launching thread. Handing it to another costs a
-fifth of a millisecond."""
+"""A launch that is expected to take at most this long runs on the launching thread, SHORT_ALONE times as long if
+no other thread will join. Handing it to another costs a fifth of a millisecond."""
 SHORT_ALONE = 10
-"""The same for a launch that other threads will not join, as a multiple."""
 LONG_SECONDS = 1.5e-3
 """A launch that is expected to take longer than this on one thread starts on all threads."""
 
@@ -286,8 +285,7 @@ class Executor:
         """Run a job; returns also how many seconds it took. It runs on this thread if it is short. Racecheck's
         code does not: it may call Python, which must not run on another stack."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
-        is_alone = self._scheduler.is_single or known.scales is False
-        most = SHORT_SECONDS * (SHORT_ALONE if is_alone else 1)
+        most = SHORT_SECONDS * (SHORT_ALONE if self._scheduler.is_single or known.scales is False else 1)
         is_short = expected <= most and job.races is None and not launch.cooperative
         native = self.native if is_short else None
         begun = self._clock()

@@ -127,16 +127,13 @@ class Scheduler:
     Args:
         processors: the maximum number of OS threads.
         clock: seconds from any origin.
-
-    Attributes:
-        is_single: whether every launch runs on one thread.
     """
 
     def __init__(self, processors: int, clock: Callable[[], float]) -> None:
         self._workers = [WorkerThread(f"kcheck-worker-{n}") for n in range(processors)]
         self._resident: list[Workspace] = []
         self._clock = clock
-        self.is_single = processors == 1
+        self.is_single = processors == 1  # every launch runs on one thread
         self._watch = Watch(clock)
         self._stack: Stack | None = None
 
@@ -334,9 +331,9 @@ class _RunningJob:
                     return
                 kernel, begun = job.kernel, self._clock()
                 status = kernel.run(job.address, workspace.address, first, last)
-                took = self._clock() - begun
+                took = max(self._clock() - begun, 1e-9)
                 with self._lock:
-                    self._least = int((last - first) * _RANGE_SECONDS / took) if took > 0 else 1
+                    self._least = int((last - first) * _RANGE_SECONDS / took)
                     self._in_work -= last - first
                     self._done += last - first
                     self._ended += 1
@@ -373,8 +370,7 @@ class _RunningJob:
         return first, last
 
     def _size(self) -> int:
-        """Blocks of the next range: twice the last one while alone, then a share of what is left, but not less
-        than is worth it."""
+        """Blocks of the next range: twice the last one while alone, then a share of the rest, if worth it."""
         if self._active == 1 and self._idle:
             self._range *= 2
             return self._range // 2
