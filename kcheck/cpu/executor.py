@@ -7,20 +7,21 @@ import functools
 import math
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.dialect import in_words_of_source
-from kcheck.cpu.faults import findings, grid_finding, still_running
+from kcheck.cpu.faults import by_number, findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
+from kcheck.cpu.launches import ENDINGS, Ending, KernelLaunch
+from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
+from kcheck.cpu.needless_checks import CheckChooser, NeededChecks
 from kcheck.cpu.order import set_order
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
@@ -29,8 +30,7 @@ from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
-from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels
-from kcheck.dataclass import dataclass
+from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels, looks
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3, TensorSum
 from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
@@ -49,51 +49,10 @@ LONG_SECONDS = 1.5e-3
 """A launch that is expected to take longer than this on one thread starts on all threads."""
 
 
-class Ending(StrEnum):
-    """How a launch ended."""
-
-    FINISHED = "finished"
-    NOT_COMPILED = "not compiled"
-    OUT_OF_MEMORY = "out of memory"
-    ILLEGAL_ADDRESS = "illegal address"
-    MISALIGNED = "misaligned address"
-    TRAPPED = "trapped"
-    STACK_OVERFLOW = "stack overflow"
-    TIMED_OUT = "timed out"
-    INTERRUPTED = "interrupted"
-
-
 _NO_CHECKS = Checks()
 _FILE = re.compile(r"^// kcheck-file: (.+)$", re.MULTILINE)
 """The name of the file that PTX was read from, for messages."""
-_ENDINGS = {
-    FaultKind.MISALIGNED: Ending.MISALIGNED,
-    FaultKind.TRAP: Ending.TRAPPED,
-    FaultKind.STACK_OVERFLOW: Ending.STACK_OVERFLOW,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLaunch:
-    """One launch.
-
-    Attributes:
-        params: the bytes of the parameters, in the layout of ``module.entries[entry]``.
-        grid, block: in blocks and threads.
-        shared: dynamic shared memory, in bytes.
-        cooperative: whether grid barriers are allowed, so that every block must be resident.
-        arrays: returns the arrays among the parameters, for findings: for each, the number of the parameter with
-            its address, and its label. None: the arrays that are known from the kernel's mangled name (Numba).
-    """
-
-    module: LoadedModule
-    entry: str
-    params: bytes
-    grid: Index3
-    block: Index3
-    shared: int
-    cooperative: bool
-    arrays: Callable[[], Sequence[tuple[int, RangeLabel]]] | None = None
+__all__ = ["Ending", "Executor", "KernelLaunch"]
 
 
 class Executor:
@@ -147,6 +106,7 @@ class Executor:
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
+        self._chooser = CheckChooser(memory)
         self.textures = Textures(memory)
         self.kernels = TieredKernels(cache, clock, self.postpone)
         self.float_atomics = False
@@ -191,7 +151,8 @@ class Executor:
     def compile(self, module: LoadedModule, entry: str) -> None:
         """Compile a kernel, or take it from the cache, as a launch would; raises PtxError.
 
-        Code depends on the shape of blocks: it is compiled for one-dimensional blocks, or for blocks of 16 by 16
+        Code depends on the launch. It is compiled for threads that store to different elements, for arrays that
+        are initialized unless the kernel stores to them, and for one-dimensional blocks, or for blocks of 16 by 16
         if a thread reads its index along y.
         """
         with self._lock:
@@ -224,8 +185,9 @@ class Executor:
                     if stopped is not None:
                         self.ending = stopped
                         return stopped
-                known = self._known(launch.module, launch.entry, launch.block, launch)
-                job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
+                needed = self._needed(self._checks, launch)
+                known = self._known(launch.module, launch.entry, launch.block, launch, needed)
+                job = self._renewed(known, launch, needed) or self._prepare(known.kernel, launch, needed)
                 self.float_atomics |= job.kernel.program.float_atomics
                 self.narrow_floats |= job.kernel.program.narrow_floats
                 self.tensor_sums |= job.kernel.program.tensor_sums
@@ -238,7 +200,8 @@ class Executor:
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self.memory.string))
-            self.ending = self._judge(job, completion, launch)
+            in_order = known.variant.axis == "x" and len(completion.workspaces) == 1
+            self.ending = self._judge(job, completion, launch, in_order=in_order)
             if self.ending is Ending.FINISHED:
                 known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
@@ -264,7 +227,7 @@ class Executor:
         for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
             with put_back(blocks, self._heap_used):
                 reach = Reach(*self.memory.table_of(blocks), variables)
-                job = self._prepare(known.kernel, again, reach)
+                job = self._prepare(known.kernel, again, NeededChecks(_NO_CHECKS), reach)
                 completion, took = self._timed(job, known, again)
             faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
             if not strayed(faults):
@@ -316,31 +279,52 @@ class Executor:
         end = self._clock() + self.limit
         return end if self.deadline is None else min(self.deadline, end)
 
+    def _needed(self, checks: Checks, launch: KernelLaunch) -> NeededChecks:
+        """Which of the checks may find something in a launch."""
+        use = launch.module.entries[launch.entry].use
+        return self._chooser.needed(checks, use, launch.params, launch.grid, launch.block)
+
     def _known(
-        self, module: LoadedModule, entry: str, block: Index3, launch: KernelLaunch | None = None
+        self,
+        module: LoadedModule,
+        entry: str,
+        block: Index3,
+        launch: KernelLaunch | None = None,
+        needed: NeededChecks | None = None,
     ) -> CachedKernel:
         """The code for a launch. With sanitizers or a schedule, vectors are along x, as warps are."""
         is_plain = self._checks is _NO_CHECKS
         threads = 0 if launch is None else math.prod((*launch.grid, *block))
-        any_axis = is_plain and self.schedule == NATURAL
-        is_usual = any_axis and self.lends is _NO_CHECKS
+        is_usual = is_plain and self.schedule == NATURAL and self.lends is _NO_CHECKS
         shape = (launch.grid, block, launch.shared) if is_usual and launch is not None else None
         if shape is not None and (repeated := self.kernels.repeated(module, entry, shape)) is not None:
             return repeated
-        options = CodeOptions(self.width, self.checks, self._adapts, any_axis, threads)
+        needed = needed or self._chooser.expected(self._checks, module.entries[entry].use)
+        options = self._options(needed, threads)
         if launch is not None and is_plain and self.lends != _NO_CHECKS:
-            checked = replace(options, checks=self.lends, any_axis=False)
-            lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, checked)
+            lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, self.lends)
             if lent is not None:
                 return lent
         return self.kernels.find(module, entry, block, options, shape)
+
+    def _options(self, needed: NeededChecks, threads: int) -> CodeOptions:
+        any_axis = self.schedule == NATURAL and not looks(needed.checks, is_clean=needed.is_clean)
+        is_clean, defined = needed.is_clean, needed.defined
+        return CodeOptions(self.width, needed.checks, self._adapts, any_axis, threads, defined, is_clean)
+
+    def _track(self, program: Program, needed: NeededChecks) -> None:
+        """Note what a launch does to the record of initialized memory."""
+        if program.checks.init:
+            self.memory.taint(needed.changed)
+        elif not needed.keeps:
+            self.memory.define_all()
 
     def postpone(self, seconds: float) -> None:
         """Postpone the deadline by time that the kernel did not use."""
         if self.deadline is not None:
             self.deadline += seconds
 
-    def _renewed(self, known: CachedKernel, launch: KernelLaunch) -> Job | None:
+    def _renewed(self, known: CachedKernel, launch: KernelLaunch, needed: NeededChecks) -> Job | None:
         """The job of the last launch, for a launch that differs only in its parameters; else None."""
         job = known.job
         program = known.kernel.program
@@ -350,10 +334,7 @@ class Executor:
             return None
         table, entries = self.memory.table()
         self._launches += 1
-        if program.checks.init:
-            self.memory.taint()
-        else:
-            self.memory.define_all()
+        self._track(program, needed)
         context = job.launch
         ctypes.memmove(context.params, launch.params, len(launch.params))
         textures, count = self.textures.table()
@@ -375,8 +356,10 @@ class Executor:
         if not self._heap:
             self._heap = self.memory.allocate(HEAP, MemoryKind.HEAP, fill=False)
 
-    def _prepare(self, kernel: Kernel, launch: KernelLaunch, reach: Reach | None = None) -> Job:
-        """A job for a launch. ``reach``: the memory that a rehearsal may access; None: all memory."""
+    def _prepare(
+        self, kernel: Kernel, launch: KernelLaunch, needed: NeededChecks, reach: Reach | None = None
+    ) -> Job:
+        """A job for a launch. ``reach``: of a rehearsal; None: all memory."""
         program = kernel.program
         placed = launch.module.variables() if reach is None else reach.variables
         self._allocate_heap()
@@ -387,10 +370,8 @@ class Executor:
         if program.prints:
             ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that unwritten records can be recognized
         self._launches += 1
-        if program.checks.init:
-            self.memory.taint()
-        elif reach is None:
-            self.memory.define_all()
+        if reach is None:
+            self._track(program, needed)
         init_low, init_size, init_delta = self.memory.shadow
         textures, texture_count = self.textures.table()
         shared = program.shared_bytes + launch.shared
@@ -441,13 +422,19 @@ class Executor:
         context.coverage = ctypes.addressof(table)
         return table
 
-    def _judge(self, job: Job, completion: Completion, launch: KernelLaunch) -> Ending:
-        """Report findings; return how the launch ended."""
+    def _judge(self, job: Job, completion: Completion, launch: KernelLaunch, *, in_order: bool) -> Ending:
+        """Report findings; return how the launch ended.
+
+        Args:
+            in_order: blocks and threads ran in the order of their numbers.
+        """
         if not job.launch.fault_count and completion.is_plain and job.races is None:
             return Ending.FINISHED
         program = job.kernel.program
         naming = self._naming(job, completion, launch)
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
+        if not in_order:
+            faults.sort(key=by_number)
         for finding in findings(faults, program, self.memory, naming, job.launch.threads, self.textures):
             self._tell(launch, finding)
         if job.races is not None and completion.workspaces:
@@ -466,7 +453,7 @@ class Executor:
         for fault in faults:
             kind = FaultKind(fault.kind)
             if FAULTS[kind].stops:
-                return _ENDINGS.get(kind, Ending.ILLEGAL_ADDRESS)
+                return ENDINGS.get(kind, Ending.ILLEGAL_ADDRESS)
         return Ending.FINISHED
 
     def _cut_off(

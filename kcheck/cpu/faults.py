@@ -47,6 +47,11 @@ _UNDEFINED = {
 }
 
 
+def by_number(fault: FaultRecord) -> tuple[int, ...]:
+    """The number of a block and of a thread in it, as CUDA counts them."""
+    return (*reversed(fault.block), *reversed(fault.thread))
+
+
 def findings(
     faults: Iterable[FaultRecord],
     program: Program,

@@ -59,6 +59,7 @@ class Variant:
         width: lanes per vector; ``widens``: whether to use more if they suit the kernel.
         row: how many lanes are neighbors along the axis in its blocks: see :func:`kcheck.ptx.abi.row_of`.
         axis: the axis along which threads are grouped into vectors.
+        defined: of ``MemoryUse.reads``, those of initialized memory, as bits: initcheck does not look at them.
     """
 
     entry: str
@@ -67,6 +68,7 @@ class Variant:
     row: int
     widens: bool
     axis: str = "x"
+    defined: int = 0
 
 
 def compile_kernel(
@@ -94,7 +96,8 @@ def compile_kernel(
         code = _unpacked(packed)
         program = _from_json(json.loads(head))
     else:
-        from kcheck.ptx.compile import lower  # 0.2 s to import; a run from a full cache skips it
+        # 0.2 s to import; a run from a full cache skips it
+        from kcheck.ptx.compile import CodeChecks, lower_checked
         from kcheck.ptx.lowering.kernel import suitable_width
 
         with no_collection():  # the collector would visit all of Numba's objects
@@ -102,7 +105,8 @@ def compile_kernel(
             if variant.widens:
                 width = suitable_width(module.tree, entry, width, row)
             interiors = not is_quick or registers
-            program = lower(module.tree, entry, width, variant.checks, row, variant.axis, interiors)
+            checks, axis = CodeChecks(variant.checks, variant.defined), variant.axis
+            program = lower_checked(module.tree, entry, width, checks, row, axis, interiors)
             if is_quick and not registers:
                 code = _quick(program.ir, width, cache)
             else:

@@ -34,6 +34,7 @@ FILL_MAX = 256 << 20
 HEAP_ROOM = 128 << 20
 """Bytes of address space for the device heap."""
 
+_ZEROS = bytes(1 << 16)
 _MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
 
 
@@ -149,6 +150,7 @@ class Memory:
         self._shadow: mmap.mmap | None = None
         self._shadow_base = 0
         self._is_tainted = False  # some bytes may be marked as uninitialized
+        self._defined: dict[int, bool] = {}  # by base of a block: whether all of it is initialized, as last seen
         self._lock = threading.RLock()
 
     # --- uninitialized memory
@@ -183,10 +185,38 @@ class Memory:
         if self._shadow is not None and self._is_tainted:
             self._shadow.madvise(mmap.MADV_DONTNEED)
             self._is_tainted = False
+            self._defined.clear()
 
-    def taint(self) -> None:
-        """Record that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes."""
+    def taint(self, changed: Iterable[MemoryBlock] | None = None) -> None:
+        """Record that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes.
+
+        Args:
+            changed: the blocks in which it does; None: any.
+        """
         self._is_tainted = True
+        if changed is None:
+            self._defined.clear()
+        else:
+            for block in changed:
+                self._defined.pop(block.base, None)
+
+    def is_defined(self, block: MemoryBlock) -> bool:
+        """Whether every byte of a block that kernels may access is initialized."""
+        with self._lock:
+            if self._shadow is None or not self._is_tainted:
+                return True
+            if block.base not in self._defined:
+                self._defined[block.base] = all(
+                    self._is_range_defined(low, high) for low, high in self._reachable(block)
+                )
+            return self._defined[block.base]
+
+    def _is_range_defined(self, low: int, high: int) -> bool:
+        if not self._inside(low, high - low):
+            return True
+        start, end = (address + self._shadow_base - self._base for address in (low, high))
+        steps = range(start, end, len(_ZEROS))
+        return all(ctypes.string_at(at, min(len(_ZEROS), end - at)) == _ZEROS[: end - at] for at in steps)
 
     def copied(self, target: int, source: int, size: int) -> None:
         """Update the target of a copy: uninitialized bytes stay uninitialized there."""
@@ -194,6 +224,7 @@ class Memory:
             if self._inside(source, size):
                 distance = self._shadow_base - self._base
                 ctypes.memmove(target + distance, source + distance, size)
+                self._forget(target)
             else:
                 self.define(target, size)
 
@@ -201,6 +232,13 @@ class Memory:
         if size and self._inside(address, size) and (byte or self._is_tainted):
             ctypes.memset(address + self._shadow_base - self._base, byte, size)
             self._is_tainted = True
+        self._forget(address)
+
+    def _forget(self, address: int) -> None:
+        """Look again at the block that holds an address."""
+        block = self.find(address)
+        if block is not None:
+            self._defined.pop(block.base, None)
 
     def _inside(self, address: int, size: int) -> bool:
         return self._shadow is not None and self._base <= address and address + size <= self._end
@@ -277,6 +315,7 @@ class Memory:
         for label in self._labels_of(block):
             del self._labels[label.base]
         self._exclusive.discard(block.base)
+        self._defined.pop(block.base, None)
         self._table = None
 
     def _release(self, keep: int) -> None:
@@ -379,6 +418,7 @@ class Memory:
             if is_exclusive and block is not None:
                 self._exclusive.add(block.base)
             self._table = None
+            self._defined.clear()
 
     def hide(self, address: int) -> None:
         """Make the block at ``address`` inaccessible to kernels until a range in it is labeled again."""
@@ -388,6 +428,7 @@ class Memory:
                 del self._labels[label.base]
             self._exclusive.add(address)
             self._table = None
+            self._defined.clear()
 
     @property
     def has_named_arrays(self) -> bool:

@@ -10,7 +10,7 @@ import json
 import math
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from kcheck.cpu.replicated import in_lockstep
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.garbage import no_collection
-from kcheck.ptx.program import GlobalVariable
+from kcheck.ptx.program import GlobalAccess, GlobalVariable, MemoryUse, ValueNode
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
@@ -43,6 +43,7 @@ class Entry:
         max_threads: the maximum number of threads per block that ``.maxntid`` or ``.reqntid`` allows; None: any.
         uses_y: whether a thread reads its index along y.
         axis: the axis along which threads should be grouped into vectors: see :func:`.preferred_axis`.
+        use: what is known about its accesses of global memory.
     """
 
     name: str
@@ -51,11 +52,13 @@ class Entry:
     max_threads: int | None
     uses_y: bool
     axis: str
+    use: MemoryUse = MemoryUse()
 
 
 def _entry(module: Tree, function: Function) -> Entry:
     from kcheck.ptx.analysis.kernel_facts import called_functions, param_slots, uses_thread_y
     from kcheck.ptx.analysis.vector_axis import preferred_axis
+    from kcheck.ptx.sanitizers.memory_use import memory_use
 
     slots, end = param_slots(function)
     limits = [
@@ -64,9 +67,26 @@ def _entry(module: Tree, function: Function) -> Entry:
     places = tuple((slot.offset, slot.size) for slot in slots)
     most = min(limits, default=None)
     functions = called_functions(module, function)
-    return Entry(
-        function.name, places, end, most, uses_thread_y(functions), preferred_axis(functions, module.file)
+    axis = preferred_axis(functions, module.file)
+    use = memory_use(functions, module.file)
+    return Entry(function.name, places, end, most, uses_thread_y(functions), axis, use)
+
+
+def _entry_from_json(
+    name: str, params: list[Any], size: int, most: int | None, uses_y: bool, axis: str, use: list[Any]
+) -> Entry:
+    return Entry(name, tuple(map(tuple, params)), size, most, uses_y, axis, use_from_json(use))
+
+
+def use_from_json(fields: Sequence[Any]) -> MemoryUse:
+    """The inverse of ``astuple``, after a way through JSON."""
+    is_known, values, accesses, reads, is_own, states = fields
+    nodes = (ValueNode(opcode, tuple(words), tuple(sources)) for opcode, words, sources in values)
+    found = (
+        GlobalAccess(stores, reads_, address, offset, size, tuple(origins), tuple((n, on) for n, on in guards))
+        for stores, reads_, address, offset, size, origins, guards in accesses
     )
+    return MemoryUse(is_known, tuple(nodes), tuple(found), tuple(map(tuple, reads)), is_own, tuple(states))
 
 
 @functools.cache
@@ -141,7 +161,7 @@ class LoadedModule:
         if stored is not None:
             fields = json.loads(stored)
             rows = fields["entries"]
-            known = (Entry(name, tuple(map(tuple, params)), *rest) for name, params, *rest in rows)
+            known = (_entry_from_json(*row) for row in rows)
             return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
         from kcheck.ptx.lowering.module import module_variables
 

@@ -68,7 +68,7 @@ class Job:
         """Reserve memory for a block of this launch."""
         program = self.kernel.program
         workspace.prepare(self.shared, self.state, len(program.sites))
-        if program.checks.init or program.checks.overflow:
+        if program.fresh:
             workspace.prepare_origins(self.shared, self.launch.threads, len(program.sites))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,21 @@ from kcheck.model import Index3
 from kcheck.ptx.abi import Checks, row_of
 
 _NO_CHECKS = Checks()
+
+
+def looks(checks: Checks, *, is_clean: bool) -> bool:
+    """Whether code with these checks looks at values or at the order of accesses. Notes of what is reached or
+    written cost little.
+
+    Args:
+        is_clean: all that initcheck has to do is to note what is written.
+    """
+    return checks.race or (checks.init and not is_clean) or checks.overflow
+
+
+def _includes(checks: Checks, some: Checks) -> bool:
+    return all(getattr(checks, name) for name in ("race", "init", "overflow", "cover") if getattr(some, name))
+
 
 _NARROWEST, _NARROWEST_CHECKED = 2, 4
 """Vectors are at most as wide as the rows of a block, down to this many lanes (without and with checks), because
@@ -97,6 +112,8 @@ class CodeOptions:
     Attributes:
         width: lanes per vector; ``adapts``: whether to use more or fewer if they suit the kernel and its blocks.
         any_axis: whether vectors may be along the axis that suits the kernel, not only along x.
+        defined: the reads of initialized memory, as in :class:`kcheck.cpu.kernel.Variant`.
+        is_clean: no value is uninitialized.
         threads: of the launch; for MANY, quick code keeps values in registers.
     """
 
@@ -105,6 +122,8 @@ class CodeOptions:
     adapts: bool
     any_axis: bool = False
     threads: int = 0
+    defined: int = 0
+    is_clean: bool = False
 
 
 LaunchShape: TypeAlias = tuple[Index3, Index3, int]
@@ -185,33 +204,39 @@ class TieredKernels:
     def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
         """The variant that :meth:`find` looks for."""
         preferred = module.entries[entry].axis
-        narrowest = _NARROWEST if code.checks == _NO_CHECKS else _NARROWEST_CHECKED
+        is_quick = not looks(code.checks, is_clean=code.is_clean)
+        narrowest = _NARROWEST if is_quick else _NARROWEST_CHECKED
         fits = min(code.width, narrowest) if code.adapts else code.width
         axis = preferred if code.any_axis and 1 < fits <= row_of(block, preferred) else "x"
         row, width = row_of(block, axis), code.width
         if code.adapts and axis == preferred and narrowest <= row < width:
             width = row
-        return Variant(entry, width, code.checks, row, code.adapts and code.checks == _NO_CHECKS, axis)
+        return Variant(entry, width, code.checks, row, code.adapts and is_quick, axis, code.defined)
 
     def lend(
-        self,
-        module: LoadedModule,
-        entry: str,
-        shape: LaunchShape,
-        wanted: CodeOptions,
-        checked: CodeOptions,
+        self, module: LoadedModule, entry: str, shape: LaunchShape, wanted: CodeOptions, lends: Checks
     ) -> CachedKernel | None:
-        """The kernel with the checks of ``checked``, for a short launch that needs none, if it is compiled and
+        """The kernel with some checks of ``lends``, for a short launch that needs none, if it is compiled and
         ``wanted``, which has none, is not.
 
         Args:
             shape: grid, block and dynamic shared memory of the launch.
         """
         variants = self.known.get(module, {})
-        found = variants.get(self.variant(module, entry, shape[1], checked))
-        if found is None or self.variant(module, entry, shape[1], wanted) in variants:
+        if self.variant(module, entry, shape[1], wanted) in variants:
             return None
-        return found if found.lent + found.expected(shape) < found.kernel.compile_seconds else None
+        for variant, found in variants.items():
+            if variant.entry != entry or not _includes(lends, variant.checks):
+                continue
+            is_clean = module.entries[entry].use.is_clean(variant.defined)
+            any_axis = wanted.any_axis and not looks(variant.checks, is_clean=is_clean)
+            options = replace(
+                wanted, checks=variant.checks, defined=variant.defined, is_clean=is_clean, any_axis=any_axis
+            )
+            if self.variant(module, entry, shape[1], options) == variant:
+                lent = found.lent + found.expected(shape) < found.kernel.compile_seconds
+                return found if lent else None
+        return None
 
     def improve(self, known: CachedKernel, module: LoadedModule) -> Kernel:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.analysis.kernel_facts import called_functions
 from kcheck.ptx.lowering import kernel
 from kcheck.ptx.lowering.sanitizer import Sanitizer
-from kcheck.ptx.program import Program, SchedulerVariant
+from kcheck.ptx.program import MemoryUse, Program, SchedulerVariant
 from kcheck.ptx.runtime.block_scheduler import scheduler_ir
 from kcheck.ptx.sanitizers.coverage import Coverage
+from kcheck.ptx.sanitizers.init.marks import Marks
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
+from kcheck.ptx.sanitizers.memory_use import defined_loads, memory_use
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
 from kcheck.ptx.sanitizers.race.hooks import Racecheck
 from kcheck.ptx.syntax.ast import Module
 
-NO_CHECKS = Checks()
+NO_CHECKS, _NOTHING = Checks(), MemoryUse()
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChecks:
+    """The checks in code.
+
+    Attributes:
+        defined: of ``MemoryUse.reads``, those of initialized memory, as bits.
+    """
+
+    checks: Checks
+    defined: int = 0
 
 
 def lower(
@@ -46,23 +63,47 @@ def lower(
         PtxError: no such kernel, an unsupported instruction or directive, or invalid operands.
         ValueError: a width that is not one of WIDTHS.
     """
+    return lower_checked(module, entry, width, CodeChecks(checks), row, axis, interiors)
+
+
+def lower_checked(
+    module: Module, entry: str, width: int, wanted: CodeChecks, row: int, axis: str, interiors: bool
+) -> Program:
+    """As :func:`lower`, for launches of which more is known."""
     coverage = Coverage()
-    subscribed = (*sanitizers(checks), coverage) if checks.cover else sanitizers(checks)
+    checks = wanted.checks
+    use = _use(module, entry) if checks.init else MemoryUse()
+    subscribed = sanitizers(checks, use, wanted.defined)
+    if checks.cover:
+        subscribed = (*subscribed, coverage)
     program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
     return replace(program, checks=checks, points=tuple(coverage.points))
 
 
-def sanitizers(checks: Checks) -> tuple[Sanitizer, ...]:
-    """The sanitizers that look for errors, in the order in which events reach them."""
+def _use(module: Module, entry: str) -> MemoryUse:
+    function = module.functions.get(entry)
+    if function is None or function.body is None:
+        return MemoryUse()
+    return memory_use(called_functions(module, function), module.file)
+
+
+def sanitizers(checks: Checks, use: MemoryUse = _NOTHING, defined: int = 0) -> tuple[Sanitizer, ...]:
+    """The sanitizers that look for errors, in the order in which events reach them.
+
+    Args:
+        use: what initcheck knows of the kernel's reads; ``defined``: those of initialized memory, as bits.
+    """
     origins = OriginLog()
+    is_clean = use.is_clean(defined)
     found: list[Sanitizer] = []
     if checks.race:
         found.append(Racecheck())
     if checks.init:
-        found.append(Initcheck(origins))
+        loads = partial(defined_loads, groups=use.reads, bits=defined)
+        found.append(Marks() if is_clean else Initcheck(origins, loads))
     if checks.overflow:
         found.append(Overflow(origins))
-    if checks.init or checks.overflow:
+    if checks.overflow or (checks.init and not is_clean):
         found.append(origins)
     return tuple(found)
 

@@ -96,6 +96,65 @@ class PointerUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueNode:
+    """The result of an instruction, as a function of parameters and the thread's indices.
+
+    Attributes:
+        opcode: of the instruction; ``param``: a parameter, at an offset.
+        sources: numbers of other nodes; the names of indices, such as ``tid.x``; ``=`` and a number.
+    """
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    sources: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAccess:
+    """An access that is or may be of global memory.
+
+    Attributes:
+        stores, reads: what it does; an atomic does both.
+        address: a node, to which ``offset`` is added; -1 if it is not known.
+        size: in bytes.
+        origins: the offsets of the parameters that the address is computed from; empty if they are not known.
+        guards: predicates (nodes), each with what it is wherever the access is made.
+    """
+
+    stores: bool
+    reads: bool
+    address: int
+    offset: int
+    size: int
+    origins: tuple[int, ...]
+    guards: tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What is known about a kernel's accesses of global memory (:mod:`kcheck.ptx.sanitizers.memory_use`).
+
+    Attributes:
+        is_known: whether anything is; ``accesses`` are all that there are.
+        values: what the nodes of accesses are.
+        reads: the sets of parameters through which values are read, by number.
+        is_own: without races between these accesses there are none.
+        states: if all reads are of initialized memory: no value is uninitialized; nothing that is stored is.
+    """
+
+    is_known: bool = False
+    values: tuple[ValueNode, ...] = ()
+    accesses: tuple[GlobalAccess, ...] = ()
+    reads: tuple[tuple[int, ...], ...] = ()
+    is_own: bool = False
+    states: tuple[bool, bool] = (False, False)
+
+    def is_clean(self, defined: int) -> bool:
+        """Whether no value is uninitialized if these groups of reads, as bits, are of initialized memory."""
+        return self.is_known and self.states[0] and defined == (1 << len(self.reads)) - 1
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerVariant:
     """Which code schedules the blocks of a kernel; all kernels of a variant are linked with the same module.
 
@@ -133,6 +192,7 @@ class Program:
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
             which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
         pointers: with racecheck, the parameters that addresses depend on.
+        fresh: sanitizers have something to do when a block begins.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 
@@ -158,11 +218,12 @@ class Program:
     points: tuple[CodePoint, ...] = ()
     tensor_sums: frozenset[TensorSum] = frozenset()
     pointers: PointerUse = PointerUse()
+    fresh: bool = False
 
     @property
     def scheduler(self) -> SchedulerVariant:
         """Which scheduler the code is linked with."""
-        return SchedulerVariant(self.width, self.checks.race, self.checks.init or self.checks.overflow)
+        return SchedulerVariant(self.width, self.checks.race, self.fresh)
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""

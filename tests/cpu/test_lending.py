@@ -55,6 +55,7 @@ class Device:
         """What the kernel writes."""
         ctypes.memset(self.base, 0xFF, 4 * (THREADS + 1))
         self.executor.checks = checks
+        self.executor.memory.undefine(self.base, 4 * (THREADS + 1))
         self.findings.clear()
         params = struct.pack("<Q", self.base)
         launch = KernelLaunch(self.module, "race", params, (1, 1, 1), (THREADS, 1, 1), 0, cooperative=False)

@@ -23,6 +23,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.cpu.module import LoadedModule
+from kcheck.cpu.needless_checks import CheckChooser, NeededChecks
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.cpu.tiers import CachedKernel, CodeOptions
 from kcheck.errors import InternalError
@@ -126,15 +127,18 @@ class Device:
         (NATURAL, Checks(), True),
         (NATURAL, Checks(race=True), False),
         (NATURAL, Checks(init=True), False),
+        (NATURAL, Checks(overflow=True), False),
+        (NATURAL, Checks(cover=True), True),
         (Schedule("reverse"), Checks(), False),
     ],
 )
 def test_sanitizers_and_orders_of_threads_follow_warps(
     device: Device, schedule: Schedule, checks: Checks, any_axis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only plain code in the natural order may have vectors along another axis than x."""
+    """Only code that looks for nothing, in the natural order, may have vectors along another axis than x."""
     asked: list[CodeOptions] = []
     monkeypatch.setattr(device.executor.kernels, "find", lambda module, entry, block, code, _: asked.append(code))
+    monkeypatch.setattr(CheckChooser, "expected", lambda _, given, use: NeededChecks(given))
     device.executor.schedule, device.executor.checks = schedule, checks
     device.executor.compile(device.module, "roots")
     assert [code.any_axis for code in asked] == [any_axis]

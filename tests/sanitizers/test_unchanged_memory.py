@@ -23,11 +23,12 @@ BYTES = 4 * THREADS
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
 KERNEL = """.visible .entry copy(.param .u64 x, .param .u64 y, .param .u64 n)
 {
-    .reg .b32 %t, %u, %v; .reg .b64 %x, %y, %n, %a, %b, %c, %d, %load, %store; .reg .pred %p;
+    .reg .b32 %t, %u, %v, %i; .reg .b64 %x, %y, %n, %a, %b, %c, %d, %load, %store; .reg .pred %p;
     ld.param.u64 %x, [x];
     ld.param.u64 %y, [y];
     ld.param.u64 %n, [n];
-    mov.u32 %t, %tid.x;
+    mov.u32 %i, %tid.x;
+    xor.b32 %t, %i, 0;  // so that it is not known where threads store
     sub.u32 %u, 63, %t;
     mul.wide.u32 %a, %t, 4;
     mul.wide.u32 %b, %u, 4;

@@ -129,10 +129,24 @@ class Observer:
     def begins(self, operations: Sequence[Operation]) -> None:
         """The active lanes, at least one, are about to execute a basic block, including its terminator."""
 
+    def goes(self, operation: Operation, way: int) -> None:
+        """All active lanes take one way out of a branch, which was decided before.
+
+        Args:
+            way: the position of the successor.
+        """
+
     def branches(self, operation: Operation, condition: Operand) -> None:
         """A predicate, an index or a target decides where the active lanes continue, or whether they execute."""
 
     # --- memory
+
+    def stores_row(self, i: Instruction, first: Value, step: Value | int, kind: PtxType) -> None:
+        """The active lanes store elements ``step`` bytes apart, instead of :meth:`accesses`.
+
+        Args:
+            first: the address of the first lane's element, i64.
+        """
 
     def addresses(self, i: Instruction, operand: Operand) -> None:
         """The active lanes are about to access the address that an operand names."""
@@ -209,6 +223,10 @@ class Carrier(Observer, ABC):
     """An observer whose companions are stored and loaded with the values. A function has at most one."""
 
     # --- memory that loads and stores access
+
+    def follows(self, i: Instruction) -> bool:
+        """Whether what a load brings may have a companion."""
+        return True
 
     @abstractmethod
     def slot(self, element: str, lanes: int) -> str:

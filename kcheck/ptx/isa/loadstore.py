@@ -179,7 +179,7 @@ def load_values(
         observer.accesses(i, Access(address, f.space, f.kind, site, count))
     # The guard of a load may hold in no lane; then memory must not be accessed.
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
-    carrier = fn.carrier if f.space != "const" else None
+    carrier = fn.carrier if fn.carrier is not None and f.space != "const" and fn.carrier.follows(i) else None
     if f.count == 1 and within is None and not (fn.width == 1 and i.guard is not None):
         name = unit.access(False, element, f.space, scalar, carrier is not None)
         if scalar:
@@ -262,12 +262,16 @@ def st(fn: Surroundings, i: Instruction) -> None:
         return
     lanes = fn.admitted(i, i.operands[0])
     if lanes is not None:
+        for observer in fn.observers:
+            observer.stores_row(i, lanes.first, lanes.step, f.kind)
         unchecked.store(fn, lanes, values[0], f.kind)
         return
     first = _in_steps(fn, i, i.operands[0], f)
     if first is not None:
         b = fn.b
         low, stride = first
+        for observer in fn.observers:
+            observer.stores_row(i, low, stride, f.kind)
         name = fn.unit.row_access(True, f.kind.llvm, f.space, stride)
         context = fn.access_context(fn.unit.site(i, f.space))
         active, value = b.splat(fn.active), b.splat(values[0])

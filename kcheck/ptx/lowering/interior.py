@@ -51,6 +51,7 @@ class Interior:
     Attributes:
         cfg: without the branches whose guards are the same for all threads of an interior block.
         decided: these guards, with the values that they must have.
+        chosen: by block that ends in one, the position of the successor.
         evaluated: the instructions whose results are known for a whole block, in order.
         skipped: those of them (by ``id``) that the version does not contain.
         accesses: loads and stores that are checked with the block.
@@ -60,6 +61,7 @@ class Interior:
 
     cfg: Cfg
     decided: tuple[tuple[Register, bool], ...]
+    chosen: Mapping[int, int]
     evaluated: tuple[Instruction, ...]
     skipped: frozenset[int]
     accesses: tuple[Instruction, ...]
@@ -205,7 +207,9 @@ class _Search:
         if self.joins and not all(self._is_alone(o) for o in left if o not in accesses):
             return None
         everywhere = frozenset(self.path)
-        return Interior(pruned, tuple(self.decided), evaluated, skipped, accesses, everywhere, self.joins)
+        return Interior(
+            pruned, tuple(self.decided), self.chosen, evaluated, skipped, accesses, everywhere, self.joins
+        )
 
     def _is_alone(self, operation: Operation) -> bool:
         """Whether an operation neither affects other blocks nor depends on which block runs it."""

@@ -13,9 +13,10 @@ first thread of the block and from the position of the vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kcheck.ptx.abi import AXES, Launch
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.signature import Definition
@@ -26,7 +27,7 @@ from kcheck.ptx.lowering.interior_values import BlockEvaluator
 from kcheck.ptx.lowering.suspension import StateLayout
 from kcheck.ptx.lowering.warp import ATTRIBUTES, ControlFacts, WarpFunction
 from kcheck.ptx.runtime.layout import INTERIOR
-from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.ast import Instruction, Operation
 
 
 def no_interior() -> Definition:
@@ -40,6 +41,7 @@ class InteriorVersion(WarpFunction):
     """Lowers a kernel for interior blocks; its ``definition`` is that of INTERIOR.
 
     Args:
+        whole: the control flow of the general version.
         site_of: the site of an access in the general version, whose record has the allocation.
     """
 
@@ -48,10 +50,12 @@ class InteriorVersion(WarpFunction):
         fn: FunctionLowering,
         facts: ControlFacts,
         interior: Interior,
+        whole: Cfg,
         site_of: Callable[[Instruction], int],
     ) -> None:
         super().__init__(fn, StateLayout(0), facts)
         self.interior = interior
+        self.whole = whole
         self.site_of = site_of
         fn.covered = frozenset(id(i) for i in interior.accesses)
         fn.skipped = interior.skipped
@@ -97,6 +101,16 @@ class InteriorVersion(WarpFunction):
         for condition in evaluator.holds:
             is_interior = b.land(is_interior, condition)
         return is_interior, row
+
+    def _announced(self, n: int) -> Sequence[Operation]:
+        return self.whole.blocks[n].operations
+
+    def _terminate(self, n: int) -> None:
+        end, way = self.whole.blocks[n].terminator, self.interior.chosen.get(n)
+        if end is not None and way is not None:
+            for observer in self.fn.observers:
+                observer.goes(end, way)
+        super()._terminate(n)
 
     def _lanes(self, n: int) -> Value:
         return Value("-1", self.bits) if self.fn.all_on else super()._lanes(n)

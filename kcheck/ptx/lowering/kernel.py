@@ -128,7 +128,7 @@ def lower(
     _queue_copies(unit, sanitizers, functions, state)
     lowered, joins = _lowered(context, functions, entry_warp, interiors)
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
-    ir = _module(context, entry_warp, state, (vector_bytes, joins), lowered)
+    ir, fresh = _module(context, entry_warp, state, (vector_bytes, joins), lowered)
     return Program(
         ir=ir,
         entry=entry,
@@ -151,6 +151,7 @@ def lower(
         narrow_floats=narrow_floats(functions),
         tensor_sums=tensor_sums(functions, capability(module.target)),
         pointers=unit.pointers,
+        fresh=fresh,
     )
 
 
@@ -171,7 +172,8 @@ def _unit(
     for sanitizer in sanitizers:
         sanitizer.begin(unit, functions)
     unit.array_of = _array_of(module, functions, unit)
-    unit.in_rows = 1 < width <= row and not sanitizers
+    unit.sees_rows = all(sanitizer.sees_rows for sanitizer in sanitizers)
+    unit.in_rows = 1 < width <= row and unit.sees_rows
     scopes = [module.variables, *(f.variables for f in functions)]
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
@@ -221,8 +223,9 @@ def _module(
     state: StateLayout,
     sizes: tuple[int, bool],
     lowered: Sequence[Definition],
-) -> LlvmModule:
-    """The module: the functions, what they call, and the tables that describe the kernel to the scheduler."""
+) -> tuple[LlvmModule, bool]:
+    """The module: the functions, what they call, and the tables that describe the kernel to the scheduler; and
+    whether sanitizers have something to do when a block begins."""
     unit, points = context.unit, kernel.points
     vector_bytes, joins = sizes
     sites = [
@@ -256,7 +259,7 @@ def _module(
     if unit.bounds:
         tables[BOUNDS] = bounds_ir([unit.bounds.get(site, (0, 0)) for site in range(len(unit.sites))])
     functions = {**unit.definitions, **{function.name: function for function in lowered}}
-    return LlvmModule(unit.declarations, functions, tables, _METADATA)
+    return LlvmModule(unit.declarations, functions, tables, _METADATA), fresh.block
 
 
 def _queue_copies(

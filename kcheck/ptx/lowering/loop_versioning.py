@@ -153,6 +153,8 @@ class LoopVersion:
         fn.active = Value("splat (i1 true)", "i1", fn.width)
         fn.blend = lambda register: False
         fn.affine_values = dict(carried)
+        for observer in fn.observers:
+            observer.begins(self.block.operations)
         for operation in self.block.body:
             target = next((r.name for r in writes(operation)), "")
             if id(operation) not in made or fn.is_scalar(target):
@@ -170,6 +172,11 @@ class LoopVersion:
     ) -> None:
         b, fn, n = self.b, self.fn, self.header
         condition = self._again()
+        end = self.block.terminator
+        assert end is not None
+        assert end.guard is not None
+        for observer in fn.observers:
+            observer.branches(end, end.guard)
         fn.affine_values = {}
         with b.when(condition):
             with b.when(stop_flag()):

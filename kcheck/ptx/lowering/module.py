@@ -40,6 +40,7 @@ class ModuleLowering:
         dynamic_shared: whether the code names shared memory of open size.
         axis: the axis of the block along which threads are numbered first, so that the threads of a vector can be
             neighbors there.
+        sees_rows: whether sanitizers, if there are any, do without the address of each lane.
         in_rows: whether the threads of every vector are neighbors along the axis.
         outlined: whether vector accesses are calls, because the code has too many to inline.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
@@ -71,6 +72,7 @@ class ModuleLowering:
     prints: bool = False
     dynamic_shared: bool = False
     axis: str = "x"
+    sees_rows: bool = True
     in_rows: bool = False
     outlined: bool = False
     posted_columns: int = 0

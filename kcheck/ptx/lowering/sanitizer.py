@@ -15,7 +15,14 @@ from kcheck.ptx.syntax.ast import Function
 
 
 class Sanitizer:
-    """A sanitizer while it checks one kernel; each method does nothing by default."""
+    """A sanitizer while it checks one kernel; each method does nothing by default.
+
+    Attributes:
+        sees_rows: it does without the address of each lane: accesses may be of rows (``ModuleLowering.in_rows``),
+            and blocks interior ones. Known after :meth:`begin`.
+    """
+
+    sees_rows = False
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Called before a kernel (the first of the functions) and what it calls are lowered."""

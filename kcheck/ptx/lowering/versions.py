@@ -47,13 +47,13 @@ def prepare(
 def interior_version(context: LoweringContext, kernel: WarpFunction) -> InteriorVersion | None:
     """The version of a kernel for interior blocks, if it is worth its time to compile."""
     unit, fn = context.unit, kernel.fn
-    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or fn.observers:
+    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or not unit.sees_rows:
         return None
     found = interior.find(kernel.cfg, fn, _divergent(fn.function))
     if found is None:
         return None
     own, facts = _facts(context, fn.function, found.cfg, fn.param_offsets)
-    return InteriorVersion(own, facts, found, unit.known_site)
+    return InteriorVersion(own, facts, found, kernel.cfg, unit.known_site)
 
 
 def _divergent(function: Function) -> Callable[[str], bool]:
@@ -95,7 +95,7 @@ def _facts(
         known = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
         fn.strides = known.strides
         fn.limits = lane_limits.find(graph, fn.strides, fn.uniform, known.bounds, unit.width)
-    if unit.width > 1 and not sanitizers and not unit.outlined:
+    if unit.width > 1 and unit.sees_rows and not unit.outlined:
         fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
     fn.watch(observer for observer in observers if observer is not None)

@@ -13,7 +13,7 @@ so that lanes that left it (and other warps) can run, as independent thread sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -237,6 +237,10 @@ class WarpFunction:
         flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
         return b.compare("ne", flag, 0)
 
+    def _announced(self, n: int) -> Sequence[Operation]:
+        """The operations of a block, for observers."""
+        return self.cfg.blocks[n].operations
+
     def _block(self, k: int, n: int) -> None:
         b, fn = self.b, self.fn
         block = self.cfg.blocks[n]
@@ -255,7 +259,7 @@ class WarpFunction:
         fn.blend = partial(self.keeps, n)
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
-            observer.begins(block.operations)
+            observer.begins(self._announced(n))
         for operation in block.body:
             if id(operation) not in fn.skipped:
                 apply(fn, operation)

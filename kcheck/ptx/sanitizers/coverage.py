@@ -23,10 +23,29 @@ _NOWHERE = 0
 """The byte that is set where a branch did not have an outcome, so that no other branch is needed."""
 
 
+class Points:
+    """The points of a kernel's code. A block or a way has one, in whichever version of the code it is reached.
+
+    Attributes:
+        found: the meaning of each byte at ``Launch.coverage``; the first one has none.
+    """
+
+    def __init__(self) -> None:
+        self.found = [CodePoint()]
+        self._numbers: dict[object, int] = {}
+
+    def number(self, point: CodePoint, key: tuple[int | None, int | None]) -> int:
+        """The number of a point. ``key``: the operation (``id``) with which it begins or ends, and the way out."""
+        if key[0] is None or key not in self._numbers:
+            self._numbers[key] = len(self.found)
+            self.found.append(point)
+        return self._numbers[key]
+
+
 class CoverageObserver(Observer):
     """Records what is reached in one function."""
 
-    def __init__(self, fn: FunctionLowering, cfg: Cfg, points: list[CodePoint]) -> None:
+    def __init__(self, fn: FunctionLowering, cfg: Cfg, points: Points) -> None:
         self.fn = fn
         self._ways = {id(block.terminator): len(block.successors) for block in cfg.blocks}
         self._points = points
@@ -34,7 +53,8 @@ class CoverageObserver(Observer):
     def begins(self, operations: Sequence[Operation]) -> None:
         """The lines of a block are reached, except those of instructions under a predicate."""
         lines = [place for o in operations if not self._is_conditional(o) for place in self._places(o)]
-        self._note(self._point(CodePoint(tuple(dict.fromkeys(lines)))))
+        first = id(operations[0]) if operations else None
+        self._note(self._points.number(CodePoint(tuple(dict.fromkeys(lines))), (first, None)))
 
     def branches(self, operation: Operation, condition: Operand) -> None:
         """Record each outcome of a branch that any active lane has."""
@@ -52,13 +72,18 @@ class CoverageObserver(Observer):
             ):
                 self._way(operation, way, taken)
 
+    def goes(self, operation: Operation, way: int) -> None:
+        """All lanes take one way out of a branch."""
+        if not self._is_always(operation):
+            self._way(operation, way, Value("splat (i1 true)", "i1", self.fn.width))
+
     def _way(self, operation: Operation, way: int, taken: Value) -> None:
         b = self.fn.b
         places = self._places(operation)
         if not places:
             return
         lines = places if way == 0 and self._is_conditional(operation) else ()
-        number = self._point(CodePoint(lines, places[0], operation.line, way))
+        number = self._points.number(CodePoint(lines, places[0], operation.line, way), (id(operation), way))
         here = b.any(b.land(b.splat(self.fn.active), taken))
         self._note(b.select(here, b.const("i64", number), b.const("i64", _NOWHERE)))
 
@@ -75,10 +100,6 @@ class CoverageObserver(Observer):
         """The lines of the user's source that an operation belongs to, innermost first."""
         return tuple(place for place in self.fn.unit.places(operation) if is_users(place[0]) and place[1])
 
-    def _point(self, point: CodePoint) -> int:
-        self._points.append(point)
-        return len(self._points) - 1
-
     def _note(self, number: Value | int) -> None:
         """Set a byte."""
         b = self.fn.b
@@ -89,15 +110,18 @@ class CoverageObserver(Observer):
 
 
 class Coverage(Sanitizer):
-    """Records coverage of one kernel.
+    """Counts for one kernel."""
 
-    Attributes:
-        points: the meaning of each byte at ``Launch.coverage``; the first one has none.
-    """
+    sees_rows = True
 
     def __init__(self) -> None:
-        self.points = [CodePoint()]
+        self._points = Points()
+
+    @property
+    def points(self) -> list[CodePoint]:
+        """The meaning of each byte at ``Launch.coverage``."""
+        return self._points.found
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
         """Watch every function."""
-        return CoverageObserver(fn, cfg, self.points)
+        return CoverageObserver(fn, cfg, self._points)

@@ -131,12 +131,18 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
     return not (isinstance(address, Address) and isinstance(address.base, Symbol) and is_param(address.base.name))
 
 
-def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
-    """Propagate forward over the reachable blocks until nothing changes, without regard to control flow.
+def analyze(
+    cfg: Cfg,
+    is_param: Callable[[str], bool],
+    constants: Mapping[str, int],
+    defined: frozenset[int] = frozenset(),
+) -> Definedness:
+    """Propagate forward over the reachable blocks until nothing changes, whatever the order of execution.
 
     Args:
         is_param: whether a name is a parameter of the kernel.
         constants: registers that hold a literal.
+        defined: accesses (by ``id``) that are known to read initialized memory.
     """
     how: dict[str, int] = {}
     exact: set[str] = set()
@@ -148,7 +154,7 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
         exact.add(name)
         loads[name] = set()
     for operation in operations:
-        if brings(operation, is_param):
+        if id(operation) not in defined and brings(operation, is_param):
             through_call = "param" in operation.modifiers
             for register in writes(operation):
                 how[register.name] = how.get(register.name, 0) | COPIED | (COMPUTED if through_call else 0)

@@ -85,6 +85,10 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
 
     # --- memory
 
+    def follows(self, i: Instruction) -> bool:
+        """Whether a load may bring uninitialized bits."""
+        return id(i) not in self.defined
+
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
         """The shadow of a loaded value. Records the load in lanes where the value is undefined."""
         shadow = self.loaded(slot, access.kind.llvm, lanes)
@@ -107,16 +111,19 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         """An update of undefined memory, or with an undefined operand, is an error; an exchange only copies."""
         b, access, operands = self.fn.b, update.access, update.operands
         space, kind, address = access.space, access.kind, update.addresses
-        before = self.load(space, address, update.allowed, kind.llvm, access.site)
-        self.came(i, address, before, access.site)
-        after = b.const(integer_of(kind.llvm), 0)
+        after = before = b.const(integer_of(kind.llvm), 0)
+        if self.follows(i):
+            before = self.load(space, address, update.allowed, kind.llvm, access.site)
+            self.came(i, address, before, access.site)
         if update.operation == "exch":
             after = self.stored(i, operands[0], kind)
             self.copied(i, update.target, before, ())
         else:
             self.used(i, FaultKind.UNDEFINED_ATOMIC, self.undefined(*operands), *operands)
-            self._updates_undefined(i, before, update.allowed)
             self.copied(i, update.target, None, ())
+            if not self.follows(i):
+                return  # the memory stays initialized
+            self._updates_undefined(i, before, update.allowed)
         self.store(space, address, after, update.allowed, access.site)
 
     def visits(self, i: Instruction, access: Access, allowed: Value) -> None:
@@ -243,6 +250,7 @@ class _PostedShadows(ShadowObserver):
         self.view = self.fn = view
         self.found = real.found
         self.origins = real.origins
+        self.defined = real.defined
         self.real = real
         self.numbers = {id(source): number for number, source in enumerate(sources(instruction), 1)}
         self.column = column

@@ -51,12 +51,19 @@ def places(unit: ModuleLowering) -> Places:
 
 
 class Shadows:
-    """The shadows of one function's registers."""
+    """The shadows of one function's registers.
 
-    def __init__(self, fn: FunctionLowering, found: Definedness, origins: OriginLog) -> None:
+    Attributes:
+        defined: accesses (by ``id``) that read initialized memory.
+    """
+
+    def __init__(
+        self, fn: FunctionLowering, found: Definedness, origins: OriginLog, defined: frozenset[int] = frozenset()
+    ) -> None:
         self.fn = fn
         self.found = found
         self.origins = origins
+        self.defined = defined
         fn.all_ones |= {name + SHADOW for name in found.unset}
         fn.uniform |= {n + end for n in fn.uniform & found.registers.keys() for end in (SHADOW, MADE)}
 

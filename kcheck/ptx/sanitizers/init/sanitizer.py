@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kcheck.ptx.analysis.cfg import Cfg
@@ -22,21 +22,28 @@ from kcheck.ptx.syntax.ast import Function
 
 
 class Initcheck(Sanitizer):
-    """Finds uses of uninitialized memory."""
+    """Finds uses of uninitialized memory.
 
-    def __init__(self, origins: OriginLog) -> None:
+    Args:
+        defined: finds the accesses (by ``id``) of a kernel, the first of the functions, that read initialized
+            memory.
+    """
+
+    def __init__(self, origins: OriginLog, defined: Callable[[Sequence[Function]], frozenset[int]]) -> None:
         self._origins = origins
+        self._find = defined
+        self._defined: frozenset[int] = frozenset()
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
-        """Request shadows in memory, and columns in what lanes post."""
+        """Ask for shadows in memory, and for columns in what lanes post."""
+        self._defined = self._find(functions)
         unit.companion_memory = places
         unit.observer_columns += COLUMNS
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
-        """Observe every function: even one without undefined registers reads and writes memory."""
-        return ShadowObserver(
-            fn, definedness.analyze(cfg, fn.param_offsets.__contains__, fn.constants), self._origins
-        )
+        """Every function is watched: even one without undefined registers reads and writes memory."""
+        found = definedness.analyze(cfg, fn.param_offsets.__contains__, fn.constants, self._defined)
+        return ShadowObserver(fn, found, self._origins, self._defined)
 
     def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher:
         """The destination of a copy is uninitialized until the copy is complete."""

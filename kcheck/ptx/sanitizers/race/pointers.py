@@ -22,8 +22,8 @@ from kcheck.ptx.syntax.opcodes import ATOMICS, LOADS, MOVES, OFFSETS
 MOST_LOADS = 64
 """The most sets of parameters of one kernel; each has a bit in ``RaceState.unchanged``."""
 
-_OTHER_STORES = frozenset({"sust", "wmma", "mbarrier", "cp", "stmatrix"})
-"""Opcodes that may change memory in ways that are not analyzed."""
+OTHER_STORES = frozenset({"sust", "wmma", "mbarrier", "cp", "stmatrix"})
+"""They may change memory in ways that are not looked into."""
 
 
 def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int, int]]:
@@ -34,9 +34,9 @@ def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int,
     """
     kernel = functions[0]
     body = [s for s in kernel.body or () if not isinstance(s, Label)]
-    if len(functions) > 1 or any(isinstance(s, Call) or s.opcode in _OTHER_STORES for s in body):
+    if len(functions) > 1 or any(isinstance(s, Call) or s.opcode in OTHER_STORES for s in body):
         return PointerUse(), {}
-    origins = _PointerOrigins(kernel)
+    origins = PointerOrigins(kernel)
     stores: set[tuple[int, ...]] = set()
     loads: dict[tuple[int, ...], int] = {}
     numbers: dict[int, int] = {}
@@ -60,7 +60,7 @@ def pointer_use(functions: Sequence[Function]) -> tuple[PointerUse, Mapping[int,
     return PointerUse(tuple(loads), tuple(sorted(stores))), numbers
 
 
-class _PointerOrigins:
+class PointerOrigins:
     """The parameters that the registers of a kernel are computed from, if they are pointers."""
 
     def __init__(self, kernel: Function) -> None:
