@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 
 import numpy as np
 import ptx_machine
@@ -189,6 +190,20 @@ def test_a_loop_that_gains_nothing_has_one_version() -> None:
     for body in (known, work):
         program, _ = ptx_machine.compiled(kernel(body), 16, 32)
         assert "affine" not in program.ir.text
+
+
+@pytest.mark.parametrize(("width", "offsets"), [(8, [64]), (16, [128]), (32, [256, 320])])
+def test_a_loop_in_line_fetches_the_row_of_the_vector_after_the_next(width: int, offsets: list[int]) -> None:
+    """All cache lines of it, so that the lines of one vector are there when their turn comes."""
+    program, _ = ptx_machine.compiled(kernel(PYTHON), width, 32)
+    in_line = program.ir.text.split("\naffine", 1)[1]
+    row = re.search(r"@kcheck\.ld\.global\.row\w+\(i64 (%\w+)", in_line)
+    assert row is not None
+    added = re.findall(
+        r"add i64 (%\w+), (\d+)\n +(%\w+) = inttoptr.*\n +call void @llvm.prefetch.p0\(ptr \3,", in_line
+    )
+    assert [int(offset) for base, offset, _ in added] == offsets
+    assert {base for base, _, _ in added} == {row[1]}
 
 
 @pytest.mark.parametrize("width", [1, 16, 32])

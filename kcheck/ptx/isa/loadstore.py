@@ -11,6 +11,7 @@ from kcheck.ptx.ir.masked import masked_gather, masked_scatter
 from kcheck.ptx.isa import admitted as unchecked
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Access, Companion
+from kcheck.ptx.isa.prefetching import fetch_ahead, fetch_row_ahead
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -96,8 +97,8 @@ def ld(fn: Surroundings, i: Instruction) -> None:
         values = [unchecked.load(fn, lanes, f.kind)]
     elif first is not None:
         low, stride = first
-        if fn.in_affine_loop and f.space in ("global", "generic"):
-            _fetch_ahead(fn, low)
+        if fn.in_affine_loop and f.space in ("global", "generic") and stride == f.kind.bytes:
+            fetch_row_ahead(fn, low, fn.width * stride)
         name = fn.unit.row_access(False, f.kind.llvm, f.space, stride)
         values = [_by_lanes(fn, i, f, name, low)]
     else:
@@ -108,24 +109,6 @@ def ld(fn: Surroundings, i: Instruction) -> None:
     if fn.carrier is not None:
         for target, companion in zip_longest(targets, companions):
             fn.carrier.arrives(i, target, companion, f.kind.kind == "signed")
-
-
-def _fetch_ahead(fn: Surroundings, address: Value) -> None:
-    """Prefetch the first lane's element of two iterations ahead, assuming that its address advances as before.
-
-    In a grid-stride loop, each iteration accesses a different page, which hardware does not prefetch.
-    """
-    b = fn.b
-    last = f"%{b.fresh('last')}"
-    fn.prologue.line(f"{last} = alloca i64")
-    fn.each.line(f"store i64 0, ptr {last}")
-    here = b.extract(address, 0)
-    step = b.sub(here, b.value(f"load i64, ptr {last}", "i64"))
-    b.line(f"store i64 {here.text}, ptr {last}")
-    ahead = b.add(here, b.shift("shl", step, 1))
-    pointer = b.value(f"inttoptr i64 {ahead.text} to ptr", "ptr")
-    fn.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    b.invoke("@llvm.prefetch.p0", "void", f"ptr {pointer.text}, i32 0, i32 3, i32 1")
 
 
 def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
@@ -186,7 +169,7 @@ def load_values(
             given, lanes = b.typed(fn.first_active()), 1
         else:
             if address.lanes > 1 and fn.in_loop and f.space in ("global", "generic"):
-                _fetch_ahead(fn, address)
+                fetch_ahead(fn, address)
             address, given, lanes = b.splat(address), b.typed(b.splat(fn.active)), fn.width
         slot = ""
         if carrier is not None:
