@@ -1,4 +1,4 @@
-"""Suggest the known name that a mistyped one is most similar to."""
+"""Suggest the known name that is most similar to a mistyped one."""
 
 from __future__ import annotations
 

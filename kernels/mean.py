@@ -1,4 +1,4 @@
-"""Mean of a vector in one launch: the last block to finish adds the partial sums of the others.
+"""Mean of a vector in one launch: the last block to finish adds up the partial sums of all blocks.
 
 The pattern of CUDA's threadFenceReduction sample. Which block is last depends on the schedule; the result
 does not.

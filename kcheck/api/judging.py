@@ -151,8 +151,7 @@ def _noting_shapes(
 
 
 def _outputs_by_name(inputs: Mapping[str, object], output: object) -> dict[str, object]:
-    """The outputs of a call by name; if they are not a dict,
-    with generated names. A tuple of numbers is one array."""
+    """The outputs of a call by name; without a dict, names are generated. A tuple of numbers is one array."""
     if isinstance(output, Mapping):
         return dict(output)
     stem = next(name for name in ("output", "result", "output_") if name not in inputs)

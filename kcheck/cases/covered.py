@@ -38,7 +38,7 @@ class Covered:
 
     Attributes:
         cases: how many of the given cases the spec still allows.
-        pairs, possible: how many pairs of values of two factors have run, and can be drawn.
+        pairs, possible: how many pairs of values of two factors have run, and how many can be drawn.
         missing: some pairs that can be drawn and have not run.
     """
 

@@ -1,7 +1,7 @@
 """A stored case under the current spec: the same recipe, or why that is impossible.
 
-Its seed alone would draw a different case if a dtype, a layout or a constraint were added. So everything that was
-drawn is fixed, as in an example, and only the data is drawn from the seed.
+Its seed alone would draw a different case if a dim, a dtype, a layout or a constraint were added. So everything
+that was drawn is fixed, as in an example, and only the data is drawn from the seed.
 """
 
 from __future__ import annotations

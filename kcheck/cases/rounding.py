@@ -96,7 +96,7 @@ def scalar(value: int | float | bool, dtype: DType) -> np.generic:
 
     Raises:
         DrawError: an integer dtype or bool cannot hold the number; a finite number is beyond the largest of a
-            floating dtype, or it has no infinity.
+            floating dtype; or the number is infinite, and the dtype has no infinity.
     """
     if dtype.is_inexact:
         part = component(dtype)

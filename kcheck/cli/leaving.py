@@ -22,5 +22,5 @@ def leave(code: int) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
-    ctypes.CDLL(None).fflush(None)  # an extension module may have used printf of C
+    ctypes.CDLL(None).fflush(None)  # an extension module may have used C's printf
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Notices of the operating system that something changed in a folder: ``--watch`` looks when it gets one."""
+"""Notices from the operating system that a file in a folder changed, for ``--watch``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BUFFER = 1 << 16
 
 
 class Notices:
-    """Changes of files in some folders.
+    """Notices of changes to files in some folders.
 
-    They only say when to look, not what has changed. On Linux they come from inotify. Elsewhere, and for folders
-    that could not be added, there are none. Network file systems give none of what other machines change.
+    They only say when to look, not what has changed. On Linux they come from inotify. There are none on other
+    systems, for folders that could not be added, or if another machine changes a network file system.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Notices:
         """Whether each of the folders gives notices."""
 
     def follow(self, folders: Iterable[str]) -> None:
-        """Give notices of these folders, too, as far as they exist."""
+        """Give notices of these folders, too, if they exist."""
         if self._file is None:
             return
         there = [folder for folder in folders if os.path.isdir(folder)]
@@ -50,7 +50,7 @@ class Notices:
         return any(file in ready for file in others)
 
     def close(self) -> None:
-        """Give no more notices."""
+        """Stop giving notices."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -66,7 +66,7 @@ class _Watch:
         specs: the files that the verdicts of each spec depend on.
         stamps: the stamp of every file when the last round started.
         failing: the specs that failed when they were last run.
-        notices: of the folders with these files.
+        notices: the notices of changes in the folders of these files.
     """
 
     specs: dict[str, list[str]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Watch:
 
     @property
     def often(self) -> float:
-        """Seconds between two looks at the files."""
+        """Seconds between two checks of the files."""
         return RARELY if self.notices.complete else POLL
 
     def follow(self) -> None:

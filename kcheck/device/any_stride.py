@@ -15,7 +15,7 @@ _KEPT: WeakSet[Any] = WeakSet()
 
 
 def may_be_strided(kernel: Any) -> bool:
-    """Whether Numba compiles this kernel for the types of each call, and it did not fail for any stride so far."""
+    """Whether Numba compiles this kernel for each call's types, and has not failed to do so for any stride."""
     return bool(getattr(kernel, "_can_compile", False)) and kernel not in _KEPT
 
 

@@ -157,7 +157,7 @@ class Backend(Protocol):
 
 
 class Uninstrumented:
-    """The part of a :class:`Backend` that does not instrument code."""
+    """The base class of every :class:`Backend` that cannot instrument code."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """No effect."""

@@ -1,5 +1,5 @@
-"""The device of array functions (``function:``): this process. It has only the sanitizers ``mutated`` and
-``nondeterministic``.
+"""The device of array functions (``function:``): this process. There is no engine, so the only sanitizers
+are ``mutated`` and ``nondeterministic``.
 
 ::
 

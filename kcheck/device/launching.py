@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0xA5
-_LONGER = 2  # the limit of repeats, in times of the judged launch: another order may be slower
+_LONGER = 2  # the limit of repeats, as a multiple of the judged launch: another order may be slower
 _OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, however it ends
 
 

@@ -65,7 +65,7 @@ def begin(
     """Compile the kernel of a spec with ``launch:`` before its cases need it, starting with the last
     specialization; also for the targets of its ``artifact:``, or else for arrays of any stride.
 
-    Without an ``artifact:``, this process compiles the specialization of the first case, at once.
+    Without an ``artifact:``, this process compiles the specialization of the first case itself.
 
     None if that would not help, because there is a single processor or little is missing in the caches. The cpu
     device must be running in this process, and the kernel must be loaded.

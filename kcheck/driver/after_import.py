@@ -29,7 +29,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if name not in self._patches:
             return None
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # those before were asked, and had none
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # the earlier ones did not find it
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 assert spec.loader is not None

@@ -1,8 +1,9 @@
-"""A kernel of numba-cuda is compiled by NVVM once.
+"""Makes numba-cuda compile a kernel with NVVM only once.
 
-numba-cuda makes LTO-IR of a kernel, which it links to what runs. Before that it also makes PTX, only to look there
-for the functions that it has to link: those of its runtime, and of ``reshape``. PTX cannot call a function that
-the LLVM IR does not mention, so there is nothing to look for then.
+numba-cuda compiles a kernel to LTO-IR, from which the linker makes the code that runs. Before that, it also
+compiles the kernel to PTX, only to search the PTX for functions that it must link: those of its runtime, and of
+``reshape``. PTX cannot call a function that the LLVM IR does not mention, so if the IR mentions none of these, PTX
+is not needed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from contextvars import ContextVar
 from typing import Any
 
 _wanted: ContextVar[Sequence[str]] = ContextVar("kcheck_wanted", default=())
-"""What is looked for in the PTX of the kernel that is being made; empty if PTX is required for itself."""
+"""The functions to search for in the PTX of the kernel that is being compiled; empty if the PTX itself is used."""
 
 
 def patch_assembly(codegen: Any) -> None:
-    """Change ``numba.cuda.codegen.CUDACodeLibrary``: no PTX if nothing can be found in it."""
+    """Change ``numba.cuda.codegen.CUDACodeLibrary``: do not make PTX in which a search cannot find anything."""
     library = codegen.CUDACodeLibrary
     plain = library.get_asm_str
 
@@ -32,7 +33,7 @@ def patch_assembly(codegen: Any) -> None:
 
 
 def patch_kernels(dispatcher: Any) -> None:
-    """Change ``numba.cuda.dispatcher._Kernel``: say what it looks for in its PTX."""
+    """Change ``numba.cuda.dispatcher._Kernel``: record the functions that it searches its PTX for."""
     kernel = dispatcher._Kernel
     plain = kernel.__init__
     names = (*dispatcher.reshape_funcs, *kernel.NRT_functions)

@@ -1,8 +1,8 @@
-"""The context of a thread, without asking the driver for it each time.
+"""Caches the context of each thread, so that numba-cuda does not ask the driver for it each time.
 
-numba-cuda asks before each launch which context is current, and of which device. Each of these calls goes from
-Python through C to the driver, which is Python again. There is one device, whose only context is its primary one.
-So a thread that has a context has the one that it was given before, unless that was released.
+Before each launch, numba-cuda asks which context is current, and to which device it belongs. Each of these calls
+goes from Python through C to the driver, which is Python again. There is only one device, and its only context is
+the primary one. So a thread that has a context still has the one that it got before, unless that was released.
 """
 
 from __future__ import annotations

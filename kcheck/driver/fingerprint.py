@@ -37,7 +37,7 @@ _EXTENDS = re.compile(
 _OF_NUMBA = frozenset(
     {"numba", "cuda", "extending", "overload", "intrinsic", "register_model", "typeof_impl", "models"}
 )
-"""Names, at least one of which a library's module that extends Numba has from Numba."""
+"""Names of Numba. A module of a library that extends Numba has at least one of them."""
 
 
 class _Unknown(Exception):
@@ -62,7 +62,7 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
 
 
 def _extensions() -> Iterable[bytes]:
-    """Whatever may change how Numba compiles, in modules that are imported."""
+    """The code of imported modules that may change how Numba compiles, or its version."""
     own, versions = {}, set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
@@ -92,7 +92,7 @@ def _package(value: Any) -> str:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """The time of the last change in nanoseconds, and the size in bytes; zeros if there is no such file."""
+    """The modification time in nanoseconds, and the size in bytes; zeros if there is no such file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -129,7 +129,7 @@ def sources_that_count(modules: Mapping[str, str]) -> Iterable[bytes]:
 
 @functools.lru_cache(maxsize=4096)
 def _text(path: str, stamp: tuple[int, int]) -> bytes:
-    """A file's content; another stamp is another version."""
+    """A file's content, cached. A different stamp means a different version."""
     try:
         return Path(path).read_bytes()
     except OSError:
@@ -194,7 +194,7 @@ def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], 
 def _walk_global(
     value: Any, names: Iterable[str], tell: Callable[[bytes], None], seen: set[int], path: tuple[Any, ...]
 ) -> None:
-    """Digest a global value; of a module outside the libraries, what the names of the code may refer to.
+    """Digest a global value. For a module outside the libraries, digest the attributes that the code may use.
 
     Args:
         path: the modules through which the value was reached.

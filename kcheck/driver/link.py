@@ -44,7 +44,7 @@ from kcheck.garbage import no_collection
 from kcheck.version import __version__
 
 NO_SOURCE = "Could not find source for function"
-"""Numba's warning about line information, which programs see only if they ask for that."""
+"""Numba's warning about line information, which programs see only if they request that."""
 
 # Archives are not linked. A linker would search libcudadevrt for undefined functions, but lowered code implements
 # these itself.

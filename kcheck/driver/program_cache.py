@@ -1,8 +1,8 @@
 """What Numba compiles for programs under ``kcheck exec``, reused by later processes. Numba's own work takes most
 of the time of a test suite that launches many small kernels.
 
-A program cannot tell the difference: the statistics of a dispatcher count a compilation, and what is not stored of
-a kernel, such as the types of its variables, is compiled when the program reads it. Kernels whose compilation
+A program cannot tell the difference: the statistics of a dispatcher count a compilation, and if the program reads
+data that is not stored, such as the types of variables, the kernel is compiled then. Kernels whose compilation
 warns or prints are compiled each time, as are those with ``debug=True``, extensions, linked files, or a cache that
 the program chose.
 """
@@ -27,11 +27,11 @@ _OFF = (None, 0, "", "none")
 
 
 class ProgramKernels(KeptKernels):
-    """The kernels of one dispatcher of a program. Args: as for :class:`KeptKernels`.
+    """The kernels of one dispatcher of a program. The arguments are those of :class:`KeptKernels`.
 
     Attributes:
         warned: whether the compilation since the last lookup has warned.
-        found: the last lookup found a kernel.
+        found: whether the last lookup found a kernel.
     """
 
     warned = found = False
@@ -55,7 +55,7 @@ class ProgramKernels(KeptKernels):
 
 @functools.cache
 def _restored(kernel: Any) -> Any:
-    """numba-cuda's class of kernels, of which one from the cache is an instance."""
+    """A subclass of numba-cuda's class of kernels, for kernels from the cache."""
 
     class Restored(kernel):  # type: ignore[misc]
         """A kernel from the cache. It compiles if a program reads what the cache does not have."""
@@ -110,7 +110,7 @@ def keeping(store: ObjectCache) -> Callable[[Any], None]:
 
 
 def _is_plain(dispatcher: Any) -> bool:
-    """Whether nothing shows when and how a kernel is compiled."""
+    """Whether a program cannot observe if a kernel was compiled or loaded."""
     options = dispatcher.targetoptions
     if options.get("debug") or options.get("extensions") or options.get("link"):
         return False
@@ -121,7 +121,7 @@ def _is_plain(dispatcher: Any) -> bool:
 
 
 def _count_as_compiled(dispatcher: Any) -> None:
-    """Count what was found as compiled: the program has asked for no cache."""
+    """Count a kernel that was found as compiled, because the program did not request a cache."""
     hits = dispatcher._cache_hits
     dispatcher._cache_misses.update(hits)
     hits.clear()
@@ -129,7 +129,7 @@ def _count_as_compiled(dispatcher: Any) -> None:
 
 @contextmanager
 def _noting_warnings(kept: ProgramKernels, is_hidden: bool) -> Iterator[None]:
-    """Set ``warned`` if anything warns, other than about missing sources if the program does not see that."""
+    """Set ``warned`` if anything warns. With ``is_hidden``, the warning about missing sources does not count."""
     places = [(warnings, "warn"), (warnings, "warn_explicit"), (import_module("numba.cuda.compiler"), "warn")]
     plain = [getattr(module, name) for module, name in places]
 

@@ -6,7 +6,7 @@ reported as they occur.
 ``KCHECK_CC``           the compute capability
 ``KCHECK_TIMEOUT``      seconds that a launch may take
 ``KCHECK_SANITIZE``     levels of sanitizers, as ``racecheck=error,memcheck=off``
-``KCHECK_PYTHON``       the Python that runs kcheck, for the message of a Python that lacks it
+``KCHECK_PYTHON``       the Python that runs kcheck, for the message if another Python lacks it
 ======================  ===================================================================================
 """
 

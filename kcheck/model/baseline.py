@@ -30,7 +30,7 @@ class Measure:
         better: whether a lower or a higher number is better.
         limit: the default limit; a spec or the project may set a different one.
         about: a description.
-        words: what reports call it, if not by its name.
+        words: its name in reports; empty for the name in ``regression:``.
     """
 
     better: Literal["less", "more"]

@@ -142,7 +142,7 @@ class SpecFinished:
         recalled: how many of the cases that ran are open failures beyond the planned cases; with ``--lf``, all.
         fixed: the number of stored failures that pass now. The store sets it, because the runner does not know
             them.
-        fixed_since: when one of these last failed.
+        fixed_since: the time of the last failure among these.
         coverage: the coverage of the kernel; None if no case ran in code that measures it.
         shapes: for each drawn dim, the classes of the sizes that ran: a boundary size itself, ``prime``,
             ``power of two``, ``equal`` (to another dim) or ``unequal``. Empty in runs that an older kcheck stored.

@@ -245,7 +245,7 @@ class EquivalenceChecker:
             self._close(True, None)
 
     def _exit(self) -> None:
-        """At exit of the interpreter: check the waiting calls for up to AT_EXIT seconds,
+        """When the interpreter exits: check the waiting calls for up to AT_EXIT seconds,
         and log mismatches instead of raising them."""
         run = self._close(True, AT_EXIT)
         for mismatch in run.failed if run is not None else ():

@@ -212,7 +212,7 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
 
 
 def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """Differences rounded to float64. Modulo 2**64, larger minus smaller is exact even if int64 overflows."""
+    """Differences, rounded to float64. Modulo 2**64, larger minus smaller is exact even if int64 overflows."""
     if expected.dtype.kind == "b":
         expected = expected.astype(np.uint8)
     low, high = int(dtype.min), int(dtype.max)

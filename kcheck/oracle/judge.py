@@ -117,9 +117,9 @@ bug."""
 
 
 def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
-    """A note for each wrong 16-bit output that would pass if the kernel may compute in 16 bits.
+    """A note for each wrong 16-bit output that would pass if the spec allowed the kernel to compute in 16 bits.
 
-    In Numba, ``a * x + y`` of float16 rounds the product to float16, although its author may not expect that.
+    In Numba, ``a * x + y`` of float16 rounds the product to float16, which its author may not expect.
     Without ``compute`` in the spec, that error is too large, and the note says that either the kernel or the spec
     must change.
     """
@@ -158,7 +158,7 @@ _ALLOW = {
 
 
 def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
-    """A note if the tolerance does not allow for subnormal numbers that become 0, but these explain it."""
+    """A note if flushing subnormal numbers, which the tolerance does not allow for, explains every mismatch."""
     wrong = [found for found in comparisons if not found.passed]
     if outcome.flushes or not wrong or not all(_may_be_flushed(truth, outcome, found.output) for found in wrong):
         return

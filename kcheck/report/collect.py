@@ -30,8 +30,8 @@ class OpenSpec:
     """A spec that has started and not ended.
 
     Attributes:
-        brief: of passing cases without findings, of which a run may have many, keep only the recipe and what was
-            checked.
+        brief: whether to keep only the recipe and what was checked of passing cases without findings, of which a
+            run may have many.
         notes: the notes of its cases, in order, without duplicates.
         announced: whether the reporter has announced its first failure.
     """

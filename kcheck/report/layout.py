@@ -1,4 +1,4 @@
-"""Wrap, shorten and align text by its width in terminal cells. A CJK character has two cells."""
+"""Wrap, shorten and align text by its width in terminal cells. A CJK character takes two."""
 
 from __future__ import annotations
 

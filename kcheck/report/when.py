@@ -18,7 +18,7 @@ from kcheck.model import Case, Distribution
 _MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 _RELATION = 2.2  # cost of a condition on two sizes
 _BITS, _PAIR_BITS, _BITS_PER_COST = 7.0, 10.0, 1.5
-"""The required improbability, in bits, that a condition fits by chance.
+"""How improbable it must be, in bits, that a condition fits by chance.
 Costlier conditions need more, because there are more of them."""
 _LEAD = 0.8  # how much cheaper a condition must be than every one on other coordinates
 

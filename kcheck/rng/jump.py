@@ -35,7 +35,7 @@ def step(a: int, b: int) -> tuple[int, int]:
 
 
 def _table(columns: Words) -> Words:
-    """Lookup tables, shape (16, 256, 2), of the matrix with the 128 ``columns``, each a state; shape (128, 2)."""
+    """Lookup tables, shape (16, 256, 2), of a matrix with these 128 columns, shape (128, 2), each a state."""
     bits = columns.reshape(16, 8, 2)
     table = np.zeros((16, 256, 2), WORD)
     for bit in range(8):

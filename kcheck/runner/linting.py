@@ -58,7 +58,7 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
 
     Args:
         device: the device to watch a launcher's kernels on; used only for specs with ``launcher:``.
-        targets: replace those of the spec or its project; empty for those.
+        targets: replace those of the spec or its project, unless empty.
         sass: examine the machine code, too.
 
     Raises:

@@ -11,7 +11,7 @@ from kcheck.model.coverage import CodeCoverage, CodePoint, FileCoverage, Place, 
 from kcheck.model.shard import Tally
 
 Way = tuple[Place, str, int, int]
-"""One outcome of a branch: its line, the code that it is in, its number there, and which outcome."""
+"""One direction of a branch: its line, the code that it is in, its number there, and the direction."""
 
 
 class Reaching:

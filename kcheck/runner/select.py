@@ -8,7 +8,7 @@
 
 A word is any text without blanks and parentheses. It selects a case if the case's id contains it, or if it is one
 of the spec's tags. A number at the end of a word must end there in the id, too: ``iter_1`` does not match
-``iter_12``, nor ``N=6`` ``N=65``.
+``iter_12``, and ``N=6`` does not match ``N=65``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Import the files that specs name: kernels, launchers, references, generators."""
+"""Import the files that specs name: kernels, launchers, references, generators. No other module does."""
 
 from __future__ import annotations
 

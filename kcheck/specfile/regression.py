@@ -17,8 +17,8 @@ _FIX = "write +4, 10%, 1.5x or off"
 
 
 def limit_of(text: str) -> Limit | None:
-    """The limit that a text sets: ``+4`` and ``4`` allow an increase by 4, ``10%`` and ``1.1x`` by a tenth,
-    ``off`` any. None: the text is not a limit."""
+    """The limit that a text sets: ``+4`` and ``4`` allow a number to get worse by 4, ``10%`` and ``1.1x`` by a
+    tenth, ``off`` by any amount. None: the text is not a limit."""
     if text == "off":
         return Limit()
     found = _LIMIT.fullmatch(text)

@@ -1,7 +1,7 @@
 """``[tool.kcheck]`` of pyproject.toml as a tree of the same nodes as for a YAML file.
 
 ``tomllib`` reads the values without their places. The places are found by scanning the lines for table headers and
-keys; a key inside an inline table is searched on the line where the table starts.
+keys; a key inside an inline table is searched for on the line where the table starts.
 """
 
 from __future__ import annotations

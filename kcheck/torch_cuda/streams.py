@@ -49,7 +49,7 @@ class TorchEvent:
 
 
 class TorchStream:
-    """A stream, which is also a context manager. There is only one."""
+    """A stream, which is also a context manager. All of them are the default stream."""
 
     cuda_stream = 0
 

@@ -66,7 +66,7 @@ class Launcher:
     Args:
         machine: runs the kernel.
         ranges: the host memory that kernels may access.
-        source, metadata: Triton's, of the compiled kernel.
+        source, metadata: those of the compiled kernel, from Triton.
 
     Raises:
         RuntimeError: the kernel uses clusters (``num_ctas``).

@@ -12,7 +12,7 @@ def quantize_int8(x, clip, q, scale):
 
     Launch with grid [M] and block [BLOCK]. x: [M, N] of T, with T float32 or float16 and any strides; q: [M, N] of
     int8; scale: [M] of float32, the largest magnitude of the row times clip / 127, 1 for a row of zeros; clip:
-    float32 in (0, 1], below 1, larger elements saturate. Computes in float32.
+    float32 in (0, 1]; below 1, larger elements saturate. Computes in float32.
     """
     scratch = cuda.shared.array(BLOCK, dtype=np.float32)
     row = cuda.blockIdx.x

@@ -16,7 +16,7 @@ def resample(x, y):
     M = y.shape[0]
     if i < M:
         steps = max(M - 1, 1)
-        position = np.int32(i * (N - 1))  # in steps of an element; two seconds of audio exceed 32 bits
+        position = np.int32(i * (N - 1))  # in 1/steps of an element; exceeds 32 bits for two seconds of audio
         left = position // steps
         right = min(left + 1, N - 1)
         weight = np.float32(position - left * steps) / np.float32(steps)

@@ -84,7 +84,7 @@ class CompiledKind:
         return ""
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Compile the kernel, compare its parameters with the arguments, and lay these out."""
+        """Compile the kernel, compare its parameters with the arguments, and lay out the arguments."""
         spec, modules = called.spec, backend.modules
         assert spec.launch is not None
         assert modules is not None

@@ -204,7 +204,7 @@ def _place(message: Message, kernel: KernelRef, file: Path) -> Span:
 
 
 def _is_of_name(message: Message) -> bool:
-    """Whether the error is in how the spec names the kernel: it is only in the code that refers to it by name."""
+    """Whether the error is in how the spec names the kernel: then it is in code that kcheck or NVRTC has added."""
     return message.file in _ASKING_FILES and not message.through
 
 

@@ -174,7 +174,7 @@ class WholeText:
     places: tuple[tuple[str, int], ...]
 
     def lines_at(self, places: Collection[tuple[str, int]]) -> dict[int, tuple[str, int]]:
-        """By line number, from 1: the place of each line that has one of these places."""
+        """The lines that have one of these places: the place of each, by line number from 1."""
         return {number: place for number, place in enumerate(self.places, 1) if place in places}
 
 

@@ -59,7 +59,7 @@ class TritonDeviceKind:
         return f"Triton has no type for {dtype}" if dtype.startswith("complex") else ""
 
     def job(self, called: Called, backend: Backend) -> Callable[[], None]:
-        """Compile the kernel for the arguments, and lay these out."""
+        """Compile the kernel for the arguments, and lay them out."""
         spec, modules = called.spec, backend.modules
         assert spec.kernel is not None
         assert spec.launch is not None
@@ -193,7 +193,7 @@ def _configuration(tuner: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_widths(jit: Any, spec: OpSpec) -> Any:
-    """The function, or if the spec states the width of integers, a copy: Triton chooses by the value."""
+    """The function, or a copy if the spec states widths of integers: Triton chooses a width by the value."""
     assert spec.launch is not None
     names = _parameters(jit)
     widths = {

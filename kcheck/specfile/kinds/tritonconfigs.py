@@ -75,7 +75,7 @@ class ShownValues:
 
     Attributes:
         configs: those of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
-        defaults: the parameters whose default is a number.
+        defaults: the defaults that are numbers, by parameter.
     """
 
     configs: tuple[Config, ...] | None
@@ -128,7 +128,7 @@ class _TopLevel:
             return None
 
     def defaults(self, signature: ast.arguments) -> dict[str, int | float | bool]:
-        """The defaults of the parameters whose default is a number."""
+        """The defaults that are numbers, by parameter."""
         names = [*signature.posonlyargs, *signature.args]
         pairs = [
             *zip(names[len(names) - len(signature.defaults) :], signature.defaults, strict=True),

@@ -28,7 +28,7 @@ class TritonKernel:
         constexprs: its constants, in order; ``given`` are those with a default.
         heuristics: the constants that ``@triton.heuristics`` computes.
         pointers, numbers: the arguments that can only be pointers, or only numbers, as far as the text shows it.
-        defaults: the constants whose default is a number.
+        defaults: the defaults that are numbers, by constant.
         configs: those of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
     """
 
