@@ -24,7 +24,7 @@ _NULL = 1 << 16
 _NEAR = 64
 """Elements. An index that exceeds a thread's by at most this much is treated as that index plus a constant."""
 _LIKELY = 2
-"""If the index was computed from a loaded value, it is treated so only up to this many elements."""
+"""Used instead of _NEAR if the index was computed from a loaded value: beyond it, that value is the cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
 SHORT_SECONDS = 1.5e-3
-"""A launch that is expected to take at most this long runs on the launching thread, SHORT_ALONE times as long if
-no other thread will join. Handing it to another costs a fifth of a millisecond."""
+"""A launch runs on the launching thread if it is expected to take at most this long, or at most SHORT_ALONE times
+as long if no other thread will join. Handing it to another thread costs about 0.2 ms."""
 SHORT_ALONE = 10
 LONG_SECONDS = 1.5e-3
 """A launch that is expected to take longer than this on one thread starts on all threads."""
@@ -76,7 +76,7 @@ class Executor:
         kernels: the compiled kernels.
         float_atomics, narrow_floats, tensor_sums: what kernels did since the caller last reset these: atomic adds
             of floats, rounding to formats narrower than float32, sums that tensor cores truncate.
-        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`).
+        lends: checks whose code may run launches without checks; their findings are dropped (:meth:`.lend`).
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
@@ -245,8 +245,8 @@ class Executor:
         return None
 
     def _timed(self, job: Job, known: CachedKernel, launch: KernelLaunch) -> tuple[Completion, float]:
-        """Run a job; returns also how many seconds it took. It runs on this thread if it is short. Racecheck's
-        code does not: it may call Python, which must not run on another stack."""
+        """Run a job; also returns the seconds it took. It runs on this thread if it is short, except racecheck's
+        code, which may call Python: that must not run on another stack."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
         most = SHORT_SECONDS * (SHORT_ALONE if self._scheduler.is_single or known.scales is False else 1)
         is_short = expected <= most and job.races is None and not launch.cooperative
@@ -262,7 +262,7 @@ class Executor:
     def _run(
         self, job: Job, known: CachedKernel, launch: KernelLaunch, native: Native | None, is_long: bool
     ) -> Completion:
-        """Run a job, on this thread if there is ``native``. A long job switches to better code while it runs."""
+        """Run a job, on this thread if ``native`` is given. A long job switches to better code while it runs."""
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
@@ -280,7 +280,7 @@ class Executor:
         return end if self.deadline is None else min(self.deadline, end)
 
     def _needed(self, checks: Checks, launch: KernelLaunch) -> NeededChecks:
-        """Which of the checks may find something in a launch."""
+        """The checks that may find something in a launch."""
         use = launch.module.entries[launch.entry].use
         return self._chooser.needed(checks, use, launch.params, launch.grid, launch.block)
 
@@ -313,7 +313,7 @@ class Executor:
         return CodeOptions(self.width, needed.checks, self._adapts, any_axis, threads, defined, is_clean)
 
     def _track(self, program: Program, needed: NeededChecks) -> None:
-        """Note what a launch does to the record of initialized memory."""
+        """Update the record of initialized memory for a launch."""
         if program.checks.init:
             self.memory.taint(needed.changed)
         elif not needed.keeps:
@@ -426,7 +426,7 @@ class Executor:
         """Report findings; return how the launch ended.
 
         Args:
-            in_order: blocks and threads ran in the order of their numbers.
+            in_order: whether blocks and threads ran in the order of their indices.
         """
         if not job.launch.fault_count and completion.is_plain and job.races is None:
             return Ending.FINISHED

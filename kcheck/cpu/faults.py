@@ -48,7 +48,7 @@ _UNDEFINED = {
 
 
 def by_number(fault: FaultRecord) -> tuple[int, ...]:
-    """The number of a block and of a thread in it, as CUDA counts them."""
+    """A sort key: blocks, and the threads of each, in the order in which CUDA numbers them."""
     return (*reversed(fault.block), *reversed(fault.thread))
 
 

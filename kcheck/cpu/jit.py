@@ -100,8 +100,8 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
             passes, because for them -O2 takes 4 to 8 times longer and gains nothing.
         quick: compile in a third of the time, with fewer of these passes and without optimizing code generation.
             Such code runs two to three times as long, with bit-identical results.
-        registers: keep values in registers in quick code, unless the module is large. This takes half as long
-            again to compile, and the code is nearly as fast as other code.
+        registers: keep values in registers in quick code, unless the module is large. This takes 1.5 times
+            as long to compile, and the code is nearly as fast as other code.
 
     Raises:
         InternalError: LLVM rejects the module: a bug in the lowering.

@@ -59,7 +59,7 @@ class Variant:
         width: lanes per vector; ``widens``: whether to use more if they suit the kernel.
         row: how many lanes are neighbors along the axis in its blocks: see :func:`kcheck.ptx.abi.row_of`.
         axis: the axis along which threads are grouped into vectors.
-        defined: of ``MemoryUse.reads``, those of initialized memory, as bits: initcheck does not look at them.
+        defined: bits for the groups of ``MemoryUse.reads`` that read initialized memory. initcheck skips them.
     """
 
     entry: str
@@ -79,7 +79,7 @@ def compile_kernel(
     Args:
         quick: if the kernel is not cached, compile it in a third of the time to code that is two to three times
             slower.
-        registers: compile it in half of the time to quick code that is nearly as fast.
+        registers: with ``quick``, compile it in half the time instead, to code that is nearly as fast.
 
     Raises:
         PtxError: an unsupported instruction, or invalid PTX.

@@ -1,4 +1,4 @@
-"""What a launch runs, and how it ended."""
+"""The description of a launch, and the ways in which it can end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDINGS: Mapping[FaultKind, Ending] = {
     FaultKind.TRAP: Ending.TRAPPED,
     FaultKind.STACK_OVERFLOW: Ending.STACK_OVERFLOW,
 }
-"""Of faults that end a launch; others are illegal addresses."""
+"""How a launch ends, by kind of fault. Kinds that are not here are illegal addresses."""
 
 
 @dataclass(frozen=True, slots=True)

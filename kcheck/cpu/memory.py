@@ -191,7 +191,7 @@ class Memory:
         """Record that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes.
 
         Args:
-            changed: the blocks in which it does; None: any.
+            changed: the blocks in which it may do so; None: any.
         """
         self._is_tainted = True
         if changed is None:
@@ -235,7 +235,7 @@ class Memory:
         self._forget(address)
 
     def _forget(self, address: int) -> None:
-        """Look again at the block that holds an address."""
+        """Forget whether the block that contains an address is initialized."""
         block = self.find(address)
         if block is not None:
             self._defined.pop(block.base, None)

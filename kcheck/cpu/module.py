@@ -79,7 +79,7 @@ def _entry_from_json(
 
 
 def use_from_json(fields: Sequence[Any]) -> MemoryUse:
-    """The inverse of ``astuple``, after a way through JSON."""
+    """A MemoryUse from the fields that ``astuple`` returned, as they were decoded from JSON."""
     is_known, values, accesses, reads, is_own, states = fields
     nodes = (ValueNode(opcode, tuple(words), tuple(sources)) for opcode, words, sources in values)
     found = (
@@ -113,7 +113,7 @@ def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:
 
 
 _PARSED: WeakValueDictionary[tuple[str, str], LoadedModule] = WeakValueDictionary()
-"""By file and text, a module that has its tree."""
+"""By file and text, a module whose tree has been parsed."""
 
 
 class LoadedModule:
@@ -149,7 +149,7 @@ class LoadedModule:
         key = (self.file, self.text)
         if (same := _PARSED.get(key)) is not None:
             return same.tree
-        with no_collection():  # which would visit all that the compiler made
+        with no_collection():  # the collector would visit all of the compiler's objects
             tree = with_own_barrier(parse(self.text, self.file))
         _PARSED[key] = self
         return tree

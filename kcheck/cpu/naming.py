@@ -194,8 +194,8 @@ class Naming:
         return next(iter(labels.values())) if len(labels) == 1 else None
 
     def _element(self, variable: SharedVariable, site: Site | None) -> PtxType | None:
-        """The type of the elements of a variable, from an access to it. A copy, such as ``cp.async``, has no type:
-        then from another access."""
+        """The type of the elements of a variable, from the access to it; from another access if this one is a
+        copy without a type, such as ``cp.async``."""
         kind = _type_of(site)
         if kind is not None:
             return kind

@@ -1,8 +1,8 @@
-"""Which checks of a launch cannot report anything, as its parameters and the state of memory show before it runs.
+"""Decides before a launch, from its parameters and the state of memory, which checks cannot report anything.
 
-A launch that can neither race nor meet an uninitialized value runs the code without racecheck and initcheck, with
-the same result: no finding. As elsewhere in racecheck, the parameters through which an access goes say which
-allocation it is in; an index that leads from there into another live allocation is not followed.
+A launch that can neither race nor read an uninitialized value runs code without racecheck and initcheck, with the
+same result: no finding. As elsewhere in racecheck, an access is assumed to be in the allocations that the
+parameters in its address point to; an index from there into another live allocation is not detected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class NeededChecks:
 
     Attributes:
         checks: those that may find something.
-        defined: the groups of reads (:class:`MemoryUse`), as bits, that are of initialized memory.
-        is_clean: no value is uninitialized: initcheck only notes what is written.
-        keeps: although ``checks`` lacks initcheck, what it knows of memory stays true.
+        defined: bits for the groups of reads (:class:`MemoryUse`) that are of initialized memory.
+        is_clean: whether no value can be uninitialized, so that initcheck only records what is written.
+        keeps: whether initcheck's record of memory stays valid although ``checks`` lacks initcheck.
         changed: the allocations that the launch may store to; None: any.
     """
 
@@ -38,7 +38,7 @@ class NeededChecks:
 
 
 class LaunchMemory:
-    """What the accesses of a launch touch.
+    """The memory that a launch accesses.
 
     Attributes:
         stored: the allocations that the launch may store to; None if they are not known.
@@ -65,7 +65,7 @@ class LaunchMemory:
         return frozenset(found)
 
     def can_race(self, grid: Index3, block: Index3) -> bool:
-        """Whether two threads may touch one byte, and one of them stores to it."""
+        """Whether two threads may access the same byte, at least one of them with a store."""
         use, changed = self._use, self.stored
         if not use.is_own or changed is None:
             return True
@@ -80,7 +80,7 @@ class LaunchMemory:
         return not all(map(values.stores_apart, touching.values()))
 
     def defined_reads(self) -> int:
-        """The groups of reads of initialized memory that stays so, as bits."""
+        """Bits for the groups of reads whose memory is initialized and stays initialized."""
         found = [self.blocks(origins) for origins in self._use.reads]
         bits = sum(
             1 << n for n, blocks in enumerate(found) if blocks and all(map(self._memory.is_defined, blocks))
@@ -103,7 +103,7 @@ class CheckChooser:
     """Decides which checks launches need.
 
     Args:
-        memory: of the device.
+        memory: the memory of the device.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -111,7 +111,7 @@ class CheckChooser:
         self._last: tuple[tuple[object, ...], bool] | None = None
 
     def needed(self, checks: Checks, use: MemoryUse, params: bytes, grid: Index3, block: Index3) -> NeededChecks:
-        """What is left of the checks for a launch with these parameters."""
+        """The checks that a launch with these parameters needs."""
         if not use.is_known or not (checks.race or checks.init):
             return NeededChecks(checks)
         launch = LaunchMemory(self._memory, use, params)
@@ -129,8 +129,8 @@ class CheckChooser:
         return NeededChecks(checks, defined, is_clean, changed=launch.stored)
 
     def expected(self, checks: Checks, use: MemoryUse) -> NeededChecks:
-        """What most launches with these checks need: of threads that store to different elements, and with
-        arrays that are initialized unless the kernel stores to them."""
+        """The checks that most launches need: their threads store to different elements, and their arrays are
+        initialized unless the kernel stores to them."""
         if not use.is_known:
             return NeededChecks(checks)
         stored = {origin for access in use.accesses if access.stores for origin in access.origins}

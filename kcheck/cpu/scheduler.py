@@ -34,7 +34,7 @@ ALONE_SECONDS = 1e-3
 _LEAST_PACE = 0.7
 """If all threads together run at less than this fraction of the pace of one, one continues alone."""
 _RANGES_PER_WORKER = 8  # to balance uneven blocks
-_RANGE_SECONDS = 0.25e-3  # for which a range should run: taking one costs several microseconds
+_RANGE_SECONDS = 0.25e-3  # how long a range should run, because taking one costs several microseconds
 _POLL_SECONDS = 0.05
 
 
@@ -43,7 +43,7 @@ class Job:
     """A launch, ready to run.
 
     Attributes:
-        kernel: may be replaced by better code of the same program while blocks run, except for running blocks.
+        kernel: better code of the same program may replace it; blocks that are running keep their code.
         launch: the launch structure, filled in.
         blocks: the number of blocks.
         shared, state: bytes that each block needs.
@@ -287,7 +287,7 @@ class _RunningJob:
         self._next = 0
         self._active = 0
         self._range = 1
-        self._least = 1  # blocks that run for _RANGE_SECONDS, by the last range
+        self._least = 1  # blocks that take _RANGE_SECONDS, estimated from the last range
         self._done = self._in_work = 0  # blocks
         self._pace = 0.0  # of one thread alone, in blocks per second; 0: not measured
         self._joined = 0.0, 0  # when the others joined, and how many blocks were done by then
@@ -370,7 +370,7 @@ class _RunningJob:
         return first, last
 
     def _size(self) -> int:
-        """Blocks of the next range: twice the last one while alone, then a share of the rest, if worth it."""
+        """Blocks of the next range: twice the last one while alone, else a share of the rest, at least _least."""
         if self._active == 1 and self._idle:
             self._range *= 2
             return self._range // 2

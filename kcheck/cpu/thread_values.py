@@ -1,11 +1,11 @@
-"""The addresses of a launch as functions of the thread's indices: whether threads store to different bytes.
+"""Computes addresses as functions of the thread's indices, to find whether threads store to different bytes.
 
 With the parameters of a launch, most addresses are sums of multiples of the thread's and the block's indices:
 ``base + 4 * (64 * blockIdx.x + threadIdx.x)``. Threads whose sums differ by at least the size of an access touch
-different bytes. The guards of an access limit the indices: with ``if j < n``, a row of n elements is not left.
+different bytes. The guards of an access limit the indices: ``if j < n`` keeps it in a row of n elements.
 
-Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, or a value is made wider, nothing is known
-unless no thread's value wraps around.
+Arithmetic is modulo 2^32 or 2^64. Comparisons and widening have a known result only if no thread's value wraps
+around.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Linear: TypeAlias = tuple[int, int, int, int, int, int, int]
 """A constant, and the factors of threadIdx.x, .y, .z and blockIdx.x, .y, .z."""
 
 Value: TypeAlias = "Linear | bool | None"
-"""A number, or a predicate that is the same for all threads; None: it is not known."""
+"""A number, or a predicate that is the same for all threads; None: unknown."""
 
 Range: TypeAlias = tuple[int, int]
-"""The least and the greatest value; empty if they are in the other order."""
+"""The least and the greatest value; empty if the least is the larger one."""
 
 _ZERO: Linear = (0, 0, 0, 0, 0, 0, 0)
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
@@ -35,8 +35,8 @@ _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 @dataclass(frozen=True, slots=True)
 class IndexRanges:
-    """What the indices of the threads that make an access are between: those of threads and blocks along x, y, z;
-    and along each axis, of the threads of the whole grid."""
+    """The ranges of the indices of the threads that make an access: of threads and of blocks along x, y and z
+    (``single``), and of the threads of the whole grid along each axis (``whole``)."""
 
     single: tuple[Range, ...]
     whole: tuple[Range, ...]
@@ -51,7 +51,7 @@ class IndexRanges:
 
 
 class ThreadValues:
-    """What the nodes of a kernel are in one launch.
+    """The values of a kernel's nodes in one launch.
 
     Args:
         params: the bytes of the parameters.
@@ -64,7 +64,7 @@ class ThreadValues:
         self._known: dict[int, Value] = {}
 
     def stores_apart(self, accesses: Iterable[GlobalAccess]) -> bool:
-        """Whether no byte is touched by two threads in these accesses."""
+        """Whether no two threads touch the same byte in these accesses."""
         factors: set[Sequence[int]] = set()
         low, high, ranges = 0, 0, None
         for n, access in enumerate(accesses):
@@ -144,7 +144,7 @@ class ThreadValues:
         return low, high
 
     def within(self, x: Linear, kind: PtxType) -> Linear | None:
-        """A number of a type as it is, if no thread's wraps around."""
+        """A number read as a type; None if it may wrap around in some thread."""
         if not any(x[1:]):
             value = x[0] & (1 << kind.bits) - 1
             if kind.kind == "signed" and value >> (kind.bits - 1):
@@ -158,7 +158,7 @@ class ThreadValues:
     # --- predicates
 
     def _compared(self, node: ValueNode) -> tuple[str, Linear] | None:
-        """A comparison as one of a difference with 0."""
+        """The relation of a comparison, and a difference to compare with 0 instead; None if unknown."""
         if node.opcode != "setp" or len(node.modifiers) != 2 or len(node.sources) != 2:
             return None
         name, kind = node.modifiers[0], TYPES[node.modifiers[1]]
@@ -194,7 +194,7 @@ class ThreadValues:
         return x if x == y else None
 
     def ranges(self, guards: Iterable[tuple[int, bool]]) -> IndexRanges:
-        """What guards leave of the indices."""
+        """The ranges of the indices for which guards hold."""
         single = [(0, size - 1) for size in self._sizes]
         whole = [(0, self._sizes[k] * self._sizes[k + 3] - 1) for k in range(3)]
         left = list(guards)
@@ -211,7 +211,7 @@ class ThreadValues:
         return IndexRanges(tuple(single), tuple(whole))
 
     def _limit(self, name: str, x: Linear, single: list[Range], whole: list[Range]) -> None:
-        """Let a number compare so with 0, if it depends on one index."""
+        """Limit the ranges to indices for which ``x`` has this relation to 0, if ``x`` depends on one axis."""
         for k in range(3):
             thread, block = x[1 + k], x[4 + k]
             others = [factor for n, factor in enumerate(x[1:]) if n % 3 != k]
@@ -231,13 +231,13 @@ def _linear(parts: Iterable[int]) -> Linear:
 
 
 def _centered(x: Iterable[int], bits: int) -> Linear:
-    """The same modulo 2^bits, with small numbers."""
+    """Numbers that are the same modulo 2^bits, in the range of signed integers."""
     half = 1 << (bits - 1)
     return _linear(((part + half) & (2 * half - 1)) - half for part in x)
 
 
 def _decided(name: str, span: Range) -> bool | None:
-    """How a comparison of a number in a range with 0 goes."""
+    """Whether a number in a range has a relation to 0; None if this depends on the number."""
     low, high = span
     match name:
         case "lt" | "ge":
@@ -251,7 +251,7 @@ def _decided(name: str, span: Range) -> bool | None:
 
 
 def _limited(before: Range, name: str, constant: int, factor: int) -> Range:
-    """The part of a range in which ``constant + factor * index`` compares so with 0."""
+    """The part of a range of indices in which ``constant + factor * index`` has a relation to 0."""
     low, high = before
     if name in ("lt", "gt"):  # of integers: by at least 1
         constant, name = (constant + 1, "le") if name == "lt" else (constant - 1, "ge")
@@ -267,7 +267,7 @@ def _limited(before: Range, name: str, constant: int, factor: int) -> Range:
 
 
 def _are_apart(terms: Sequence[tuple[int, Range]], extent: int) -> bool:
-    """Whether two sums of multiples of indices that differ in an index differ by at least ``extent``."""
+    """Whether sums of multiples of indices differ by at least ``extent`` if any index differs."""
     counted = [(abs(factor), high - low + 1) for factor, (low, high) in terms]
     if any(count <= 0 for _, count in counted):
         return True  # no thread is left
@@ -324,7 +324,7 @@ def _shifted(values: ThreadValues, node: ValueNode, kind: PtxType, x: Sequence[L
 
 
 def _combined(values: ThreadValues, node: ValueNode, kind: PtxType, x: Sequence[Linear]) -> Linear | None:
-    """``and`` and ``or``: of numbers that are the same for all threads; with 0; of bits that do not meet."""
+    """``and`` and ``or``: of uniform numbers; with 0; of numbers whose set bits do not overlap."""
     if not any((*x[0][1:], *x[1][1:])):
         both = x[0][0] & x[1][0] if node.opcode == "and" else x[0][0] | x[1][0]
         return _centered((both, 0, 0, 0, 0, 0, 0), kind.bits)

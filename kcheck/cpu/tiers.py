@@ -31,11 +31,11 @@ _NO_CHECKS = Checks()
 
 
 def looks(checks: Checks, *, is_clean: bool) -> bool:
-    """Whether code with these checks looks at values or at the order of accesses. Notes of what is reached or
-    written cost little.
+    """Whether code with these checks examines values or the order of accesses. Recording what is reached or
+    written costs little.
 
     Args:
-        is_clean: all that initcheck has to do is to note what is written.
+        is_clean: whether initcheck only records what is written.
     """
     return checks.race or (checks.init and not is_clean) or checks.overflow
 
@@ -113,7 +113,7 @@ class CodeOptions:
         width: lanes per vector; ``adapts``: whether to use more or fewer if they suit the kernel and its blocks.
         any_axis: whether vectors may be along the axis that suits the kernel, not only along x.
         defined: the reads of initialized memory, as in :class:`kcheck.cpu.kernel.Variant`.
-        is_clean: no value is uninitialized.
+        is_clean: whether no value can be uninitialized.
         threads: of the launch; for MANY, quick code keeps values in registers.
     """
 

@@ -19,7 +19,7 @@ from kcheck.ptx.abi import STOP_REQUESTED, Launch
 
 GRACE = 0.05  # seconds that a launch may continue after Ctrl-C; handlers run when it returns
 GRACE_OTHERS = 0.5
-"""Seconds that a launch may continue after any other signal, whose handler may not raise. A watched launch is
+"""Seconds that a launch may continue after any other signal, whose handler might not raise. A watched launch is
 expected to take a thousandth of this."""
 _POLL = 0.05  # seconds between checks of a deadline
 _WAKE = b"\0"  # no signal has this number

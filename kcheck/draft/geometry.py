@@ -30,8 +30,8 @@ class Coordinate:
 
 
 def coordinate(index: ast.expr, known: Mapping[str, int]) -> Coordinate | None:
-    """How an index is computed, in which local names are replaced by their values; None if it is in no known
-    way."""
+    """How an index is computed, after its local names were replaced by their values; None if that is not
+    recognized."""
     match index:
         case ast.Call(func=function, args=[ast.Constant(value=1)]) if dotted(function).endswith("grid"):
             return Coordinate("x", "thread")

@@ -68,7 +68,7 @@ def is_unfused(operation: Instruction | Call) -> bool:
 
 def divides(operation: Instruction | Call) -> bool:
     """Whether it becomes a sequence of machine instructions: a division, reciprocal, remainder or square root that
-    is rounded correctly. The compiler has replaced integer divisions by a literal with multiplications."""
+    is rounded correctly. Integer division by a literal does not occur: the compiler multiplies instead."""
     return (
         isinstance(operation, Instruction)
         and operation.opcode in _DIVIDING

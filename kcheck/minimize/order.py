@@ -60,7 +60,7 @@ def values_key(case: Case, inputs: Mapping[str, Values]) -> Key:
 def weights(values: Values) -> Values:
     """The weight of each element, as int64 of the same shape: 0 for the simplest.
 
-    The weight of 0 is 0, of 1 is 1, and of -1 is 2; of other whole numbers up to 64 it is their size plus 2. It
+    The weight of 0 is 0, of 1 is 1, and of -1 is 2; of other whole numbers x up to 64 it is |x| + 2. It
     is higher for fractions (the more bits, the higher), then for larger numbers, then for infinities and NaN.
     """
     if values.dtype.kind == "c":
@@ -86,7 +86,7 @@ def _bits(size: Values) -> Values:
 
 
 def number_weight(number: float) -> float:
-    """The weight of one number, in which a smaller number is simpler than another of equal weight."""
+    """The weight of one number, plus a little for its magnitude: of equal weights, the smaller is simpler."""
     return float(weights(np.array([number]))[0]) + min(abs(number), 1e300) * 1e-301
 
 

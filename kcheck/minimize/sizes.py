@@ -164,7 +164,7 @@ class Sizes:
             yield {**least, **dict(zip(flags, sizes, strict=True))}
 
     def _at_least(self, name: str, size: int) -> int:
-        """The smallest size of a dim that is at least ``size`` and at most the current size, or the latter."""
+        """The smallest size of a dim that is at least ``size``, or the current size if that is smaller."""
         now = self._search.dims[name]
         domain = self._search.sizes(name)
         if isinstance(domain, range):

@@ -26,10 +26,10 @@ NO_CHECKS, _NOTHING = Checks(), MemoryUse()
 
 @dataclass(frozen=True, slots=True)
 class CodeChecks:
-    """The checks in code.
+    """The checks that code contains.
 
     Attributes:
-        defined: of ``MemoryUse.reads``, those of initialized memory, as bits.
+        defined: bits for the groups of ``MemoryUse.reads`` that read initialized memory.
     """
 
     checks: Checks
@@ -48,7 +48,7 @@ def lower(
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp cooperate (shuffles, votes …) is lowered with the whole warp as one
-    vector, whatever the requested width; ``Program.width`` is the actual one.
+    vector, unless the requested width is 1; ``Program.width`` is the actual one.
 
     Args:
         checks: the sanitizers to subscribe.
@@ -69,7 +69,7 @@ def lower(
 def lower_checked(
     module: Module, entry: str, width: int, wanted: CodeChecks, row: int, axis: str, interiors: bool
 ) -> Program:
-    """As :func:`lower`, for launches of which more is known."""
+    """Like :func:`lower`, for launches in which some reads are known to be of initialized memory."""
     coverage = Coverage()
     checks = wanted.checks
     use = _use(module, entry) if checks.init else MemoryUse()
@@ -91,7 +91,8 @@ def sanitizers(checks: Checks, use: MemoryUse = _NOTHING, defined: int = 0) -> t
     """The sanitizers that look for errors, in the order in which events reach them.
 
     Args:
-        use: what initcheck knows of the kernel's reads; ``defined``: those of initialized memory, as bits.
+        use: what initcheck knows about the kernel's reads.
+        defined: bits for the groups of them that read initialized memory.
     """
     origins = OriginLog()
     is_clean = use.is_clean(defined)

@@ -100,8 +100,8 @@ class ValueNode:
     """The result of an instruction, as a function of parameters and the thread's indices.
 
     Attributes:
-        opcode: of the instruction; ``param``: a parameter, at an offset.
-        sources: numbers of other nodes; the names of indices, such as ``tid.x``; ``=`` and a number.
+        opcode: that of the instruction, or ``param`` for the parameter at an offset.
+        sources: for each, the number of another node, the name of an index (``tid.x``), or ``=`` and a constant.
     """
 
     opcode: str
@@ -111,14 +111,14 @@ class ValueNode:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """An access that is or may be of global memory.
+    """An access to memory that is, or may be, global.
 
     Attributes:
-        stores, reads: what it does; an atomic does both.
-        address: a node, to which ``offset`` is added; -1 if it is not known.
+        stores, reads: whether it stores, and whether it reads; an atomic does both.
+        address: the number of a node, to which ``offset`` is added; -1 if unknown.
         size: in bytes.
-        origins: the offsets of the parameters that the address is computed from; empty if they are not known.
-        guards: predicates (nodes), each with what it is wherever the access is made.
+        origins: the offsets of the parameters that the address is computed from; empty if unknown.
+        guards: predicates (numbers of nodes), each with the value that it has if the access is made.
     """
 
     stores: bool
@@ -132,14 +132,14 @@ class GlobalAccess:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What is known about a kernel's accesses of global memory (:mod:`kcheck.ptx.sanitizers.memory_use`).
+    """What is known about a kernel's accesses to global memory (:mod:`kcheck.ptx.sanitizers.memory_use`).
 
     Attributes:
-        is_known: whether anything is; ``accesses`` are all that there are.
-        values: what the nodes of accesses are.
-        reads: the sets of parameters through which values are read, by number.
-        is_own: without races between these accesses there are none.
-        states: if all reads are of initialized memory: no value is uninitialized; nothing that is stored is.
+        is_known: whether anything is known; then ``accesses`` has all accesses.
+        values: the nodes, by number.
+        reads: the groups of reads, by number: for each, the parameters (offsets) that their addresses come from.
+        is_own: whether only these accesses can race.
+        states: if all reads are of initialized memory: (no value is uninitialized; no stored value is).
     """
 
     is_known: bool = False
@@ -150,7 +150,7 @@ class MemoryUse:
     states: tuple[bool, bool] = (False, False)
 
     def is_clean(self, defined: int) -> bool:
-        """Whether no value is uninitialized if these groups of reads, as bits, are of initialized memory."""
+        """Whether no value is uninitialized. ``defined``: bits for the groups of reads of initialized memory."""
         return self.is_known and self.states[0] and defined == (1 << len(self.reads)) - 1
 
 
@@ -192,7 +192,7 @@ class Program:
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
             which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
         pointers: with racecheck, the parameters that addresses depend on.
-        fresh: sanitizers have something to do when a block begins.
+        fresh: whether sanitizers have something to do when a block begins.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 

@@ -105,7 +105,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX failures_by_snapshot ON failures (snapshot)",
     ),
     (
-        # The events of a run, compressed; empty if the run is older than them or its details were deleted.
+        # The events of a run, compressed; empty if the run is older than these columns or its details are gone.
         "ALTER TABLE runs ADD COLUMN begin BLOB",
         "ALTER TABLE runs ADD COLUMN finish BLOB",
         "ALTER TABLE specs ADD COLUMN begin BLOB",

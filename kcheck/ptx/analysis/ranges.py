@@ -40,7 +40,7 @@ _SPECIALS: Mapping[str, Bounds] = {
     "laneid": (0, 31),
 }
 _ROUNDS = 4
-"""How often all definitions are visited; registers that still change then get the bounds of their types."""
+"""How many times all definitions are visited; registers that still change then get the bounds of their types."""
 
 
 def bounds_of_type(bits: int) -> Bounds:

@@ -103,7 +103,7 @@ class Builder:
         return Value(name, element, lanes)
 
     def phi(self, element: str, incoming: Sequence[tuple[str, str]], name: str | None = None) -> Value:
-        """A value that depends on the previous block: (value, label) pairs. ``name``: with its %, if given."""
+        """A phi of (value, label) pairs, one for each predecessor. ``name``: with its %, if given."""
         text = f"phi {element} " + ", ".join(f"[{value}, %{label}]" for value, label in incoming)
         if name is None:
             return self.value(text, element)

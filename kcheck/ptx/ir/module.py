@@ -36,8 +36,8 @@ class LlvmModule:
 
         The second module has the functions that are never inlined and that refer, directly or not, to nothing that
         is only in the first one. Functions that are always inlined may be in both. The functions that check
-        accesses, a third of the code of a kernel, move: they are the same after an edit of the kernel, so the
-        machine code of the second module is in the cache.
+        accesses, a third of the code of a kernel, are in the second: they are the same after an edit of the
+        kernel, so its machine code is in the cache.
 
         Returns:
             Two modules; the second one is empty if no function can be moved.

@@ -212,7 +212,7 @@ class AtomicFunction:
 
     @property
     def _one_signature(self) -> Signature:
-        """Of the function for one lane that :meth:`_rest` defines."""
+        """The signature of the function for one lane, which :meth:`_rest` defines."""
         kind = self.atomic.kind.llvm
         given = {"a": "i64", "x0": kind, "launch": "ptr", "worker": "ptr"}
         return Signature(f"{self.f.signature.name}.one", "void", given)

@@ -33,7 +33,7 @@ Arrange = Callable[[Builder, Sequence[Value], Sequence[Value], Sequence[Value]],
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access of ``count`` elements of ``kind``, side by side, in each active lane.
+    """An access of ``count`` adjacent elements of ``kind`` in each active lane.
 
     Attributes:
         address: of the first element, i64; a scalar if it is the same in all lanes.
@@ -130,10 +130,10 @@ class Observer:
         """The active lanes, at least one, are about to execute a basic block, including its terminator."""
 
     def goes(self, operation: Operation, way: int) -> None:
-        """All active lanes take one way out of a branch, which was decided before.
+        """All active lanes take the same edge of a branch, which was decided in advance.
 
         Args:
-            way: the position of the successor.
+            way: the index of the successor.
         """
 
     def branches(self, operation: Operation, condition: Operand) -> None:
@@ -225,7 +225,7 @@ class Carrier(Observer, ABC):
     # --- memory that loads and stores access
 
     def follows(self, i: Instruction) -> bool:
-        """Whether what a load brings may have a companion."""
+        """Whether a loaded value may have a companion."""
         return True
 
     @abstractmethod

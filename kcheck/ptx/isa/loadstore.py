@@ -112,8 +112,8 @@ def ld(fn: Surroundings, i: Instruction) -> None:
 
 
 def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
-    """The address of the first lane's element, and the stride between lanes in bytes; None if the stride is not
-    the same for all lanes or unknown."""
+    """The address of the first lane's element, and the stride between lanes in bytes; None if the stride is
+    unknown or not the same for all lanes."""
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)

@@ -181,8 +181,8 @@ def _both(b: Builder, exponents: Value) -> Value:
 
 
 def _align(b: Builder, rule: dot.Accumulation, total: Value, largest: Value) -> tuple[Value, Value, Value]:
-    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator so
-    scaled."""
+    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator in
+    the same scale."""
     pair = _as(b, largest, "i16", LANES)
     low, high = b.shift("ashr", b.shift("shl", pair, 8), 8), b.shift("ashr", pair, 8)
     products = b.add(b.resize(b.intrinsic("smax", low, high), "i32", signed=True), _BIAS)

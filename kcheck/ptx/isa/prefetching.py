@@ -1,11 +1,11 @@
-"""Prefetching what loads in a loop will need, where the processor does not."""
+"""Prefetches for loads in loops, in access patterns that hardware does not prefetch."""
 
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.surroundings import Surroundings
 
-_LINE = 64  # bytes that a processor fetches at once
+_LINE = 64  # bytes of a cache line
 
 
 def fetch_ahead(fn: Surroundings, address: Value) -> None:
@@ -34,7 +34,7 @@ def fetch_row_ahead(fn: Surroundings, row: Value, size: int) -> None:
 
 
 def _fetch(fn: Surroundings, address: Value) -> None:
-    """Prefetch a line; what is nowhere is not fetched."""
+    """Prefetch a cache line. An invalid address has no effect."""
     pointer = fn.b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
     fn.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
     fn.b.invoke("@llvm.prefetch.p0", "void", f"ptr {pointer.text}, i32 0, i32 3, i32 1")

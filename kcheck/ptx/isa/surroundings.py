@@ -64,17 +64,18 @@ class ModuleSurroundings(Protocol):
         ...
 
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
-        """The function for a checked access; ``carries``: also of the value's companion."""
+        """The name of the function for a checked access; with ``carries``, of the value and its companion."""
         ...
 
     def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
-        """The function for a checked access of elements ``stride`` bytes apart, a multiple of their size."""
+        """The name of the function for a checked access. ``stride``: bytes, a multiple of the element's size."""
         ...
 
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
     ) -> str:
-        """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+        """The name of the function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to
+        ``size``.
 
         ``by_offset``: it takes offsets from the start of the site's array (:meth:`array_start`), not addresses.
         """

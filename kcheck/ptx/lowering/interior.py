@@ -49,9 +49,9 @@ class Interior:
     """The second version of a kernel.
 
     Attributes:
-        cfg: without the branches whose guards are the same for all threads of an interior block.
-        decided: these guards, with the values that they must have.
-        chosen: by block that ends in one, the position of the successor.
+        cfg: the control flow graph without branches that go the same way for all threads of an interior block.
+        decided: the guards of these branches, with the values that they must have.
+        chosen: by block that ends in such a branch, the index of the successor that all threads take.
         evaluated: the instructions whose results are known for a whole block, in order.
         skipped: those of them (by ``id``) that the version does not contain.
         accesses: loads and stores that are checked with the block.

@@ -41,7 +41,7 @@ class InteriorVersion(WarpFunction):
     """Lowers a kernel for interior blocks; its ``definition`` is that of INTERIOR.
 
     Args:
-        whole: the control flow of the general version.
+        whole: the control flow graph of the general version.
         site_of: the site of an access in the general version, whose record has the allocation.
     """
 

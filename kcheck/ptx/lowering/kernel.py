@@ -84,7 +84,7 @@ def lower(
 ) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
-    A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
+    A kernel in which the lanes of a warp cooperate (shuffles, votes …) is lowered with the whole warp as one
     vector, unless the requested width is 1; ``Program.width`` is the actual one.
 
     Args:

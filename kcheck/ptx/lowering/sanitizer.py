@@ -18,8 +18,8 @@ class Sanitizer:
     """A sanitizer while it checks one kernel; each method does nothing by default.
 
     Attributes:
-        sees_rows: it does without the address of each lane: accesses may be of rows (``ModuleLowering.in_rows``),
-            and blocks interior ones. Known after :meth:`begin`.
+        sees_rows: whether it does not need the address of each lane, so that accesses may be of rows
+            (``ModuleLowering.in_rows``) and blocks may be interior blocks. Valid after :meth:`begin`.
     """
 
     sees_rows = False
@@ -32,7 +32,7 @@ class Sanitizer:
         return None
 
     def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher | None:
-        """What watches the asynchronous copies of a kernel; called only for kernels that have them."""
+        """The watcher of the asynchronous copies of a kernel; called only for kernels that have them."""
         return None
 
     def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:

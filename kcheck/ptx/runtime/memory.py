@@ -16,7 +16,7 @@ and all lanes are active, a load also loads the words between and shuffles; a st
 lanes. Shared memory is one window for all accesses, or one array of it
 (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of earlier accesses.
 
-1 and 2 are inlined and do not depend on the first active lane: to find it and extract its address from a vector
+1 and 2 are inlined and do not look for the first active lane: finding it and extracting its address from a vector
 cost more than the access. The rest is one function that is called: inlined, it was half of the code that LLVM had
 to compile.
 

@@ -77,7 +77,7 @@ QUERY = Signature(
     "i1",
     {"launch": "ptr", "handle": "i64", "what": "i32", "surface": "i32", "out": "ptr"},
 )
-"""Stores a property of an object in ``out``. ``what``: an index of QUERIES. Returns if the handle is valid."""
+"""Stores a property of an object in ``out``. ``what``: an index of QUERIES. Returns whether it exists."""
 
 QUERIES = ("width", "height", "depth", "array_size", "normalized_coords", "num_mipmap_levels", "num_samples")
 FORMAT, CHANNELS = range(len(QUERIES), len(QUERIES) + 2)
@@ -96,7 +96,7 @@ def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, De
     """The functions of this file, by name.
 
     Args:
-        tracks_init: whether a fetch returns if a texel is uninitialized.
+        tracks_init: whether a fetch reports that a texel is uninitialized.
     """
     return {
         _AXIS.name: _axis(declarations),

@@ -24,7 +24,7 @@ _NOWHERE = 0
 
 
 class Points:
-    """The points of a kernel's code. A block or a way has one, in whichever version of the code it is reached.
+    """The points of a kernel's code: one for each block and each outcome of a branch, shared by all versions.
 
     Attributes:
         found: the meaning of each byte at ``Launch.coverage``; the first one has none.
@@ -35,7 +35,7 @@ class Points:
         self._numbers: dict[object, int] = {}
 
     def number(self, point: CodePoint, key: tuple[int | None, int | None]) -> int:
-        """The number of a point. ``key``: the operation (``id``) with which it begins or ends, and the way out."""
+        """The number of a point. ``key``: the first operation of a block, or a branch (``id``) and its outcome."""
         if key[0] is None or key not in self._numbers:
             self._numbers[key] = len(self.found)
             self.found.append(point)
@@ -73,7 +73,7 @@ class CoverageObserver(Observer):
                 self._way(operation, way, taken)
 
     def goes(self, operation: Operation, way: int) -> None:
-        """All lanes take one way out of a branch."""
+        """Record the outcome of a branch that is the same for all lanes."""
         if not self._is_always(operation):
             self._way(operation, way, Value("splat (i1 true)", "i1", self.fn.width))
 

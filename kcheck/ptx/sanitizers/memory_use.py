@@ -1,11 +1,11 @@
-"""What a launch can know of a kernel's accesses before it runs, which saves sanitizers work.
+"""Finds how a kernel's accesses depend on its parameters, so that sanitizers can skip checks of a launch.
 
-Most kernels compute the addresses of global memory from parameters and the thread's indices alone. With the
-parameters of a launch, such an address is known for all threads (:mod:`kcheck.cpu.thread_values`): if no two
-threads touch a byte that one of them stores to, there is no race. And a load through a parameter brings nothing
-uninitialized if the memory that the parameter points to is initialized.
+Most kernels compute global addresses only from parameters and the thread's indices. With the parameters of a
+launch, such an address is known for all threads (:mod:`kcheck.cpu.thread_values`): if no two threads touch a byte
+that one of them stores to, there is no race. And a load through a parameter does not return uninitialized values
+if the memory that the parameter points to is initialized.
 
-This module finds what that takes, once for each kernel. A launch evaluates it.
+This analysis runs once for each kernel. Each launch evaluates its result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kcheck.ptx.syntax.opcodes import ATOMICS, BARRIERS, HINTS, LOADS, MOVES, RE
 from kcheck.ptx.syntax.types import TYPES
 
 LARGEST = 2000
-"""Nothing is looked for in a kernel with more instructions."""
+"""Kernels with more instructions are not analyzed."""
 
 _EVALUATED = frozenset(
     {
@@ -68,11 +68,11 @@ _ELSEWHERE = frozenset({"shared", "local", "sat", "cc"})
 """Modifiers of a ``cvta`` that may restore the upper half of an address, and of arithmetic that is not modular."""
 
 _QUIET = RETURNS | HINTS | {"bra", "brx", "shfl", "vote", "activemask", "match", "redux"}
-"""They access no memory."""
+"""They do not access memory."""
 
 
 def memory_use(functions: Sequence[Function], file: str) -> MemoryUse:
-    """What is known about a kernel (the first of the functions); of one that calls anything, nothing."""
+    """What is known about a kernel (the first of the functions); nothing if it calls any function."""
     kernel = functions[0]
     body = [s for s in kernel.body or () if not isinstance(s, Label)]
     if len(functions) > 1 or len(body) > LARGEST or any(isinstance(s, Call) for s in body):
@@ -95,12 +95,12 @@ def memory_use(functions: Sequence[Function], file: str) -> MemoryUse:
 
 
 def read_groups(accesses: Sequence[GlobalAccess]) -> tuple[tuple[int, ...], ...]:
-    """The sets of parameters through which values are read."""
+    """The sets of parameters (offsets) from which the addresses of reads are computed."""
     return tuple(dict.fromkeys(a.origins for a in accesses if a.reads and a.origins))[:MOST_LOADS]
 
 
 def defined_loads(functions: Sequence[Function], groups: Sequence[tuple[int, ...]], bits: int) -> frozenset[int]:
-    """The accesses (by ``id``) that read initialized memory only, where ``bits`` says which groups do."""
+    """The accesses (by ``id``) that read only initialized memory. ``bits``: the groups that do."""
     if not bits:
         return frozenset()
     origins = PointerOrigins(functions[0])
@@ -125,7 +125,7 @@ def _address(i: Instruction) -> Address:
 
 
 def _is_plain(i: Instruction) -> bool:
-    """Whether racecheck has nothing to do with an instruction but to look at accesses of global memory."""
+    """Whether racecheck needs to check at most an access to global memory for an instruction."""
     if i.opcode in LOADS or i.opcode == "st":
         return kind_of(i) in (READ, WRITE) and space_of(i) != "shared"
     if i.opcode in BARRIERS:
@@ -136,7 +136,7 @@ def _is_plain(i: Instruction) -> bool:
 def _accesses(
     operations: Sequence[Instruction], cfg: Cfg, origins: PointerOrigins, values: _Values
 ) -> Iterator[GlobalAccess]:
-    """The accesses of global memory, and those that may be."""
+    """The accesses to memory that is, or may be, global."""
     block_of = {id(o): n for n in cfg.order for o in cfg.blocks[n].operations}
     held = _HeldGuards(cfg, values)
     for i in operations:
@@ -168,8 +168,8 @@ def _states(
     accesses: Sequence[GlobalAccess],
     groups: Sequence[tuple[int, ...]],
 ) -> tuple[bool, bool]:
-    """If all groups of reads are of initialized memory: whether no value is uninitialized then, and whether all
-    that is stored is initialized."""
+    """``MemoryUse.states``: if all groups of reads are of initialized memory, whether no value is uninitialized,
+    and whether no stored value is."""
     is_read = [a for a in accesses if a.reads]
     if not all(a.origins in groups for a in is_read):
         return False, False
@@ -212,7 +212,7 @@ class _Values:
         self._known: dict[str, int | str | None] = {}
 
     def of(self, operand: Operand) -> int | str | None:
-        """The number of a node; the name of an index or ``=`` and a number; None: it is not known."""
+        """The number of a node, the name of an index, or ``=`` and a constant; None: unknown."""
         if isinstance(operand, Integer):
             return f"={operand.value}"
         if isinstance(operand, Special):
@@ -257,7 +257,7 @@ class _Values:
 
 
 class _HeldGuards:
-    """The branches that decide whether a block is reached, and what decides them."""
+    """The guards of the branches that decide whether a block is reached."""
 
     def __init__(self, cfg: Cfg, values: _Values) -> None:
         self._cfg = cfg
@@ -276,7 +276,7 @@ class _HeldGuards:
                     again = True
 
     def at(self, block: int) -> tuple[tuple[int, bool], ...]:
-        """Predicates (nodes) that are known in a block, each with what it is."""
+        """The predicates (nodes) whose values are known in a block, with these values."""
         found: list[tuple[int, bool]] = []
         for n in self._cfg.order:
             end = self._cfg.blocks[n].terminator

@@ -1,8 +1,8 @@
-"""initcheck of a launch in which no value is uninitialized: all that is left to do is to note what is written.
+"""initcheck for launches in which no value is uninitialized: it only records what is written.
 
-Its loads are of initialized memory (:mod:`kcheck.ptx.sanitizers.memory_use`), so no register needs a shadow and no
-use is examined. Each store marks its bytes as initialized. Bytes that no kernel may access are marked as well
-where a store is not admitted, which nothing reads.
+All loads are of initialized memory (:mod:`kcheck.ptx.sanitizers.memory_use`), so no register needs a shadow and no
+use is examined. Each store marks its bytes as initialized. An invalid store also marks bytes, but no kernel may
+access them, so these marks are never read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcheck.ptx.syntax.types import LLVM_BITS, PtxType
 
 _PLACES = Places(LocalLayout(0, 0), 0)
 _WATCHED = frozenset({"global", "generic"})
-"""Shared and local memory is not read by such a kernel, and is not in the range of addresses that has marks."""
+"""Such a kernel does not read shared or local memory, which is outside the address range of the marks."""
 
 
 class Marks(Sanitizer):
@@ -34,18 +34,18 @@ class Marks(Sanitizer):
     sees_rows = True
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
-        """Its stores."""
+        """An observer of the stores of a function."""
         return MarkObserver(fn)
 
 
 class MarkObserver(Observer):
-    """The stores of one function."""
+    """Marks what one function stores."""
 
     def __init__(self, fn: FunctionLowering) -> None:
         self.fn = fn
 
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
-        """A store by each lane, wherever it is."""
+        """Mark the elements that the lanes store, at any addresses."""
         fn, b = self.fn, self.fn.b
         if not values or access.space not in _WATCHED:
             return
@@ -58,7 +58,7 @@ class MarkObserver(Observer):
             call(b, signature, a=b.splat(at), m=b.splat(fn.active), launch=Value("%launch", "ptr"))
 
     def stores_row(self, i: Instruction, first: Value, step: Value | int, kind: PtxType) -> None:
-        """A store to a row of elements."""
+        """Mark the row of elements that the lanes store."""
         _fn, b = self.fn, self.fn.b
         if step == kind.bytes:
             self._mark_row(first, kind)

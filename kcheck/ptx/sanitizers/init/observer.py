@@ -86,7 +86,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     # --- memory
 
     def follows(self, i: Instruction) -> bool:
-        """Whether a load may bring uninitialized bits."""
+        """Whether an access may read uninitialized bits."""
         return id(i) not in self.defined
 
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:

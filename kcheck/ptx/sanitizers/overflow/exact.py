@@ -144,7 +144,7 @@ class ExactObserver(Observer):
         if signed:
             wrapped = b.compare("ne", exact, b.resize(value, "i64", True))
         else:
-            # Not if it is negative: it may be one term of a sum that has another negative term.
+            # A negative number does not count: it may be a term of a sum that has another negative term.
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
         # Of several, as in an unrolled loop, take the last: they are usually on the same line.
         site = self.fn.unit.site(self.found.arithmetic[operand.name][-1], "")

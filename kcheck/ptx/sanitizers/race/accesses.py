@@ -321,7 +321,7 @@ class _LaneChecks:
             self.record.store(RaceAccess.values, f.term(values).to("i64"))
 
     def check(self, lane: Term, address: Term) -> None:
-        """Check the access of one lane, one granule after the other."""
+        """Check the access of one lane, one granule after another."""
         f, access = self.f, self.access
         self.record.store(RaceAccess.lane, lane)
         me = f.argument("site") << THREAD_BITS | f.argument("t0") + lane
@@ -339,7 +339,7 @@ class _LaneChecks:
 
 
 def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
-    """Check one lane after the other, in order."""
+    """Check the lanes one by one, in order."""
     f = FunctionBuilder(access.one_by_one, "noinline", 1, declarations)
     checks = _LaneChecks(f, access, facts)
     bits = f.term(f.mask_bits(f.argument("m"))).to("i32")

@@ -1,8 +1,7 @@
 """Which parameters a kernel's accesses go through.
 
-A launch knows which memory its parameters point to, and so which of it the kernel cannot change: memory that only
-parameters point to from which no address of a store is computed. Plain loads of this memory do not race, and need
-no check.
+A launch knows which memory its parameters point to. The kernel cannot change memory if no parameter that points to
+it is part of the address of a store. Plain loads of such memory do not race, and need no check.
 
 A pointer stays a pointer through copies, additions and selections; what is shifted or multiplied is an index.
 """
