@@ -27,8 +27,8 @@ def returned_outputs(
             framework.
 
     Returns:
-        (outputs, findings). If there are findings, there are no outputs: a missing or unknown output, a wrong
-        shape, a wrong dtype.
+        (outputs, findings). Findings are a missing or unknown output, a wrong shape, or a wrong dtype; if there
+        are any, there are no outputs.
     """
     named, wrong = outputs_by_name(spec, result)
     findings = [wrong] if wrong is not None else []

@@ -132,7 +132,7 @@ def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
 
 
 def also_texts(cause: Cause) -> Iterator[str]:
-    """The other symptoms of the cause, each with the number of cases."""
+    """The other symptoms of the cause, each with the number of cases; then how many cases were not checked."""
     every = len(cause.cases) + len(cause.unseen)
     for number, (what, cases) in enumerate(cause.also):
         if every == 1:

@@ -165,6 +165,6 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
 
 
 def not_found(kernel: FunctionRef) -> str:
-    """The note about a kernel that another process cannot load."""
+    """The note about a kernel that another process would have to load, but cannot."""
     fix = f"bind it to a name at the top level of {kernel.path}"
     return f"artifact of {kernel.name} was not checked: a function makes this kernel; {fix}"

@@ -69,7 +69,7 @@ def packed(kind: str, value: Any) -> bytes:
 
 
 def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: int) -> bytes:
-    """Parameters, each at its (offset, size); slots without a part are 0.
+    """Parameters, each at its (offset, size); slots without a part, for Triton's scratch memory, are 0.
 
     Raises:
         TypeError: the parts do not match the kernel's parameters in number or size.
