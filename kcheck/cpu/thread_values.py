@@ -253,7 +253,7 @@ def _decided(name: str, span: Range) -> bool | None:
 def _limited(before: Range, name: str, constant: int, factor: int) -> Range:
     """The part of a range of indices in which ``constant + factor * index`` has a relation to 0."""
     low, high = before
-    if name in ("lt", "gt"):  # of integers: by at least 1
+    if name in ("lt", "gt"):  # integers differ by at least 1
         constant, name = (constant + 1, "le") if name == "lt" else (constant - 1, "ge")
     if name == "eq":
         once = _limited(before, "le", constant, factor)

@@ -54,7 +54,7 @@ def lower(
         checks: the sanitizers to subscribe.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
             along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
-        axis: the axis along which threads form vectors: ``x``, or the result of
+        axis: the axis along which threads are grouped into vectors: ``x``, or the result of
             :func:`kcheck.ptx.analysis.vector_axis.preferred_axis`.
         interiors: whether to add a version for interior blocks where that is worthwhile: it takes more time to
             compile, and less to run.

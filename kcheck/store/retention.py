@@ -1,8 +1,8 @@
 """Deletes old data, so that the store stays small.
 
 The store keeps the verdicts of the last RUNS runs, and the newest snapshots up to SNAPSHOT_BYTES in total. It
-keeps open failures, and fixed ones for as long as it keeps the runs before the fix: the recipe of a failure is
-small and reproduces it without a snapshot.
+keeps open failures, and fixed ones for as long as it keeps a run that started before the fix: the recipe of a
+failure is small and reproduces it without a snapshot.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class ModuleSurroundings(Protocol):
         shared_bytes: of its static shared memory.
         dynamic_shared: whether the code uses dynamic shared memory.
         local_stride: bytes of a thread's local memory.
-        outlined: whether vector accesses are calls, because the code has very many of them.
+        outlined: whether vector accesses are calls, because the code has too many to inline.
     """
 
     declarations: dict[str, str]
@@ -200,8 +200,7 @@ class Surroundings(Protocol):
         ...
 
     def within_word(self, operand: Operand) -> Value | None:
-        """The address of the 8 or 16 bits for which an access touches their 32-bit word; None for other
-        accesses."""
+        """The address of the 8 or 16 bits that an atomic on a 32-bit word updates; None for any other access."""
         ...
 
     def shared_address(self, low: Value) -> Value:

@@ -95,7 +95,7 @@ def lower(
         interiors: whether to add a version for interior blocks (:mod:`.interior`) where that is worthwhile.
 
     Raises:
-        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not match.
+        PtxError: no such kernel, an unsupported instruction or directive, or invalid operands.
         ValueError: a width that is not one of WIDTHS.
     """
     if width not in WIDTHS:

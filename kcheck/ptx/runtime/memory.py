@@ -251,7 +251,7 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
 
 
 _SHUFFLED = 4
-"""The bytes of the smallest element that processors move from lane to lane with one instruction."""
+"""The smallest element, in bytes, that processors permute between lanes with one instruction."""
 
 
 def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:

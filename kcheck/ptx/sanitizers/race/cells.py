@@ -199,7 +199,7 @@ class Cells:
         return self.accepted(self.load("stamps", record), self.load("infos", record))
 
     def remember(self, kind: int, me: Term) -> None:
-        """Record this access. ``me``: the info of a write."""
+        """Record this access. ``me``: its info; that of a write has the bits of :meth:`changes`."""
         if kind == WRITE:
             self._replace(WRITE, me)
             return
