@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.completion import Completion
 from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import by_number, findings, grid_finding, still_running
 from kcheck.cpu.jit import host
@@ -28,7 +29,7 @@ from kcheck.cpu.races import Races
 from kcheck.cpu.reached import ReachedCode, new_table
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
-from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
+from kcheck.cpu.scheduler import Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels, looks
 from kcheck.errors import PtxError

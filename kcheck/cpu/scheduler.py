@@ -16,8 +16,8 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import field
 
+from kcheck.cpu.completion import Completion
 from kcheck.cpu.interrupts import raised_by_handler
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
@@ -87,40 +87,6 @@ class TierUp:
     make: Callable[[], Kernel]
 
 
-@dataclass
-class Completion:
-    """How the blocks of a launch ended.
-
-    Attributes:
-        reached_grid_barrier: whether a block of a launch that is not cooperative stopped at a grid barrier.
-        grid: blocks that reached different grid barriers, or a grid barrier that is not allowed; else None.
-        timed_out, interrupted: whether it was stopped from outside.
-        raised: an exception that a signal handler raised meanwhile.
-        workspaces: those that were used.
-        is_faster_alone: whether several threads were slower than one.
-    """
-
-    reached_grid_barrier: bool = False
-    grid: GridWait | None = None
-    timed_out: bool = False
-    interrupted: bool = False
-    raised: BaseException | None = None
-    workspaces: list[Workspace] = field(default_factory=list)
-    is_faster_alone: bool = False
-
-    def reach(self, status: int, workspace: Workspace) -> None:
-        """Record how a range of blocks ended, in a launch without grid barriers."""
-        if status == GRID_BARRIER:
-            self.reached_grid_barrier = True
-            self.grid = GridWait({workspace.context.grid_site: [0]}, 0)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every block simply ran to its end."""
-        stopped = self.timed_out or self.interrupted
-        return not (stopped or self.reached_grid_barrier or self.grid)
-
-
 class Scheduler:
     """The processors of a device.
 
@@ -159,6 +125,8 @@ class Scheduler:
             run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
         start = workers[0].hand_over(lambda: run.start(bool(with_all)))
         self._wait(start, run.finished, job, deadline, run.completion, better)
+        if run.failure is not None:
+            raise run.failure
         return run.completion
 
     def run_here(self, job: Job, deadline: float | None, schedule: Schedule, native: Native) -> Completion | None:
@@ -280,6 +248,7 @@ class _RunningJob:
     def __init__(self, job: Job, workers: list[WorkerThread], clock: Callable[[], float]) -> None:
         self.completion = Completion()
         self.finished = threading.Event()
+        self.failure: BaseException | None = None  # to start a worker failed
         self._job = job
         self._idle = list(workers)
         self._clock = clock
@@ -296,9 +265,14 @@ class _RunningJob:
     def start(self, with_all: bool) -> None:
         """Start one worker, or as many as have blocks. Called on a worker, where no signal handler runs."""
         with self._lock:
-            self._join()
-            if with_all:
-                self._join_all()
+            try:
+                self._join()
+                if with_all:
+                    self._join_all()
+            except BaseException as error:  # the thread that launched raises it
+                self.failure = error
+                if self._active == 0:
+                    self.finished.set()
 
     def _join_all(self) -> None:
         while self._idle and self._job.blocks - self._next > self._active:

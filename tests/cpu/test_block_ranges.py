@@ -10,7 +10,7 @@ import pytest
 
 from kcheck.cpu.scheduler import Job, Scheduler, TierUp
 from kcheck.model import NATURAL
-from kcheck.ptx.abi import FINISHED, Checks, Launch
+from kcheck.ptx.abi import FINISHED, Launch
 
 
 class Timed:
@@ -24,7 +24,7 @@ class Timed:
         self.seconds = seconds
         self.now = 0.0
         self.taken: list[tuple[int, int]] = []
-        self.program: Any = SimpleNamespace(sites=(), checks=Checks())
+        self.program: Any = SimpleNamespace(sites=(), fresh=False)
 
     def run(self, _launch: int, _worker: int, first: int, last: int) -> int:
         self.taken.append((first, last))
@@ -71,3 +71,11 @@ def test_blocks_that_get_slower_are_taken_in_smaller_ranges() -> None:
     assert sizes[0] == 512
     assert all(last - first <= max(1, (4096 - first) // 8) for first, last in kernel.taken if first >= 2000)
     assert len(late) > 10
+
+
+def test_a_launch_that_cannot_start_raises() -> None:
+    """An error on the thread that prepares memory for blocks does not leave the launch waiting."""
+    timed = Timed(1e-3)
+    timed.program = None
+    with pytest.raises(AttributeError, match="sites"):
+        timed.complete(8)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
+from kcheck.cpu.completion import Completion
+from kcheck.cpu.scheduler import Job, Scheduler, TierUp
 from kcheck.model import NATURAL
-from kcheck.ptx.abi import FINISHED, Checks, Launch
+from kcheck.ptx.abi import FINISHED, Launch
 
 BLOCKS = 200
 ALONE = 0.0005
@@ -29,7 +30,7 @@ class Blocks:
         self.together = together
         self.launch = Launch(threads=32)
         self.runs: list[tuple[int, int]] = []
-        self.program: Any = SimpleNamespace(sites=(), checks=Checks())
+        self.program: Any = SimpleNamespace(sites=(), fresh=False)
 
     def run(self, _launch: int, _worker: int, first: int, last: int) -> int:
         for block in range(first, last):

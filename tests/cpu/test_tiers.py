@@ -20,11 +20,12 @@ from llvmlite import binding
 from kcheck.cpu import jit, tiers
 from kcheck.cpu import kernel as compiled
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.completion import Completion
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.needless_checks import CheckChooser, NeededChecks
-from kcheck.cpu.scheduler import Completion, Job, Scheduler
+from kcheck.cpu.scheduler import Job, Scheduler
 from kcheck.cpu.tiers import CachedKernel, CodeOptions
 from kcheck.errors import InternalError
 from kcheck.model import NATURAL, Finding, Index3, Schedule
