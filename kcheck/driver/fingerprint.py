@@ -223,6 +223,8 @@ def _is_known(value: Any) -> bool:
     """Whether a value belongs to a library whose version is in the key, and does not contain the user's values."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in _KNOWN
+    if isinstance(value, types.FunctionType) and (value.__closure__ or ".tests." in f"{value.__module__}."):
+        return False  # numba.cuda.reduce, for example, makes kernels around the user's function
     module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
     return (isinstance(module, str) and module.partition(".")[0] in _KNOWN - {"builtins"}) or (
         isinstance(value, type | types.BuiltinFunctionType) and (module or "builtins") == "builtins"

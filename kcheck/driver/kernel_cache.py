@@ -21,10 +21,10 @@ from kcheck.version import __version__
 
 _FORMAT = 3  # version of the cached format; 3 has Numba's options in the key
 _COUNTS = re.compile(
-    "OPT$|BOUNDSCHECK|.*DEBUGINFO|.*PTX_CC|FORCE_|CUDA_(ENABLE|USE|INCLUDE|NVRTC|FP16|BF16)|DISABLE_JIT|EXTEND_|LOOP_"
-    "|SLP_|LLVM_REF|ENABLE_PROF|JIT_COV|PARFOR|.*NRT$"
+    "OPT$|ALWAYS_WARN|DISABLE_PERF|BOUNDSCHECK|.*DEBUGINFO|.*PTX_CC|FORCE_|CUDA_(ENABLE|USE|INCLUDE|NVRTC|FP16|BF16)"
+    "|DISABLE_JIT|EXTEND_|LOOP_|SLP_|LLVM_REF|ENABLE_PROF|JIT_COV|PARFOR|.*NRT$"
 )
-"""The options of Numba that change what it compiles."""
+"""The options of Numba that change what it compiles, or what it warns about."""
 
 
 def kept_kernels() -> ObjectCache:

@@ -112,6 +112,25 @@ def test_what_cannot_be_told_apart_is_not_kept(load):
     assert fingerprint(module.outer) is None
 
 
+def test_a_closure_that_a_library_makes_around_a_function_of_the_user_shows():
+    """``numba.cuda.reduce`` makes its kernels so: they are the library's by their name."""
+
+    def around(function):
+        def kernel(x):
+            return function(x)
+
+        kernel.__module__ = "numba.cuda.kernels.reduction"
+        return kernel
+
+    def plus(x):
+        return x + 1
+
+    def minus(x):
+        return x - 1
+
+    assert fingerprint(around(plus)) == fingerprint(around(plus)) != fingerprint(around(minus))
+
+
 def test_numpy_and_math_are_told_by_their_names():
     """What a library has is told by its name and the version in the key."""
 
