@@ -24,7 +24,7 @@ def patch_assembly(codegen: Any) -> None:
 
     @functools.wraps(plain)
     def get_asm_str(self: Any, cc: Any = None) -> Any:
-        wanted = _wanted.get()
+        wanted = () if codegen.config.DUMP_ASSEMBLY else _wanted.get()
         if wanted and self._lto and not any(name in text for text in self.llvm_strs for name in wanted):
             return ""
         return plain(self, cc)

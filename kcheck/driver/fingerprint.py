@@ -55,7 +55,7 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
     for text in _extensions():
         digest.update(text)
     try:
-        _walk(function, digest.update, set())
+        _walk_function(function, digest.update, {id(function)})
     except _Unknown:
         return None
     return digest.hexdigest()
@@ -161,6 +161,8 @@ def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
     seen.add(id(value))
     python = getattr(value, "py_func", value)
     if isinstance(python, types.FunctionType) and not _is_known(python):
+        if python is value and "<locals>" in python.__qualname__:
+            raise _Unknown  # Numba calls what overloads it, which this does not see
         tell(f"function {getattr(value, 'targetoptions', None)!r}\0".encode())
         _walk_function(python, tell, seen)
     elif isinstance(value, np.ndarray) and value.dtype.hasobject is False:

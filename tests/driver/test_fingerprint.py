@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,7 +129,22 @@ def test_a_closure_that_a_library_makes_around_a_function_of_the_user_shows():
     def minus(x):
         return x - 1
 
-    assert fingerprint(around(plus)) == fingerprint(around(plus)) != fingerprint(around(minus))
+    compiled = [SimpleNamespace(py_func=function, targetoptions={}) for function in (plus, minus, plus)]
+    made = [fingerprint(around(function)) for function in compiled]
+    assert made[0] == made[2] is not None
+    assert made[0] != made[1]
+
+
+def test_a_function_that_is_made_at_run_time_is_not_kept_if_it_is_not_compiled_itself():
+    """Numba compiles what overloads it instead, and nothing says which of several overloads that is."""
+
+    def stub(x):
+        pass
+
+    def kernel(x):
+        return stub(x)
+
+    assert fingerprint(kernel) is None
 
 
 def test_numpy_and_math_are_told_by_their_names():
