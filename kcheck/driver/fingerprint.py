@@ -179,7 +179,7 @@ def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
         raise _Unknown
 
 
-def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], seen: set[int]) -> None:
+def _walk_function(function: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
     names: dict[str, None] = {}
     _walk_code(function.__code__, tell, names)
     _walk(function.__defaults__, tell, seen)
