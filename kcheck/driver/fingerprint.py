@@ -26,6 +26,7 @@ _LIBRARIES = tuple(
 )
 _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
 """Packages whose objects are identified by their name and the versions in the key."""
+_VERSIONED = _KNOWN | {"kcheck"}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
 
 _EXTENDS = re.compile(
@@ -77,7 +78,7 @@ def _extensions() -> Iterable[bytes]:
 
 def _is_foreign(name: str) -> bool:
     """Whether a module is of a library whose version is not in the key."""
-    return name.partition(".")[0] not in _KNOWN | {"kcheck"}
+    return name.partition(".")[0] not in _VERSIONED
 
 
 def _uses_numba(module: Any) -> bool:
