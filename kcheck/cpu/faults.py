@@ -162,7 +162,7 @@ def _finding(
 
 def _is_grid_sync(site: Site | None) -> bool:
     """Whether a trap is the one in CUDA's ``grid_group`` for launches that are not cooperative."""
-    return site is not None and any(file.endswith("cooperative_groups.h") for file, _ in site.stack)
+    return site is not None and any(file.endswith("cooperative_groups.h") for file, _, _ in site.stack)
 
 
 def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
@@ -201,13 +201,15 @@ def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Findi
 
 
 def place(site: Site | None) -> Span | None:
-    """The source line of a site; None if the PTX does not have it."""
-    return Span(site.file, site.source_line) if site is not None and site.source_line else None
+    """The place of a site in the source; None if the PTX does not have it."""
+    if site is None or not site.source_line:
+        return None
+    return Span(site.file, site.source_line, max(1, site.column))
 
 
 def stack(site: Site | None) -> tuple[Span, ...]:
     """The chain of inlined calls at a site, innermost first; empty if nothing was inlined."""
-    return tuple(Span(file, line) for file, line in site.stack) if site is not None else ()
+    return tuple(Span(file, line, max(1, column)) for file, line, column in site.stack) if site is not None else ()
 
 
 def _index3(values: Iterable[int]) -> Index3:

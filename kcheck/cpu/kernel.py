@@ -177,9 +177,7 @@ def _to_json(program: Program) -> dict[str, Any]:
 
 def _from_json(fields: dict[str, Any]) -> Program:
     fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
-    fields["sites"] = tuple(
-        Site(**site | {"stack": tuple((file, line) for file, line in site["stack"])}) for site in fields["sites"]
-    )
+    fields["sites"] = tuple(Site(**site | {"stack": tuple(map(tuple, site["stack"]))}) for site in fields["sites"])
     for space in ("shared", "local"):
         fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
     fields["checks"] = Checks(**fields["checks"])

@@ -157,7 +157,7 @@ class Naming:
     def _names(self) -> tuple[str, ...]:
         name = kernel_name(self._program.entry)
         for site in self._program.sites:
-            file, line = site.stack[-1] if site.stack else (site.file, site.source_line)
+            file, line = site.stack[-1][:2] if site.stack else (site.file, site.source_line)
             if line and (found := parameters(file, line, name)):
                 return found
         return ()

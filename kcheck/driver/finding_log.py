@@ -21,7 +21,7 @@ from kcheck.span import as_typed
 
 _COUNT = struct.Struct("<Q")
 _INDENT = " " * 8
-Site: TypeAlias = tuple[str, str, bool, str | None, Span | None]
+Site: TypeAlias = tuple[str, str, bool, str | None, tuple[str, int] | None]
 
 
 class FindingLog:
@@ -83,7 +83,8 @@ class FindingLog:
 
 def _site(finding: Finding) -> Site:
     """Findings with the same key are equal, and only the first one is reported."""
-    return (finding.rule, finding.severity, finding.note, finding.kernel, finding.place)
+    line = None if finding.place is None else (finding.place.file, finding.place.line)
+    return (finding.rule, finding.severity, finding.note, finding.kernel, line)
 
 
 def collected(path: str) -> list[Finding]:

@@ -27,11 +27,12 @@ class Site:
     Attributes:
         line: of the instruction in the PTX text, from 1.
         text: the instruction.
-        file, source_line: the innermost line of the user's source, from ``.loc``; the innermost line of a library
-            if there is no other, ``""`` and 0 if the PTX has no line.
+        file, source_line, column: the innermost place in the user's source, from ``.loc``; the innermost one in
+            a library if there is no other, ``""`` and zeros if the PTX has no line. ``column`` counts from 1, and
+            is 0 if it is not known.
         space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
-        stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
-            something was inlined.
+        stack: (file, line, column) of the instruction and of each call that was inlined, innermost first; empty
+            unless something was inlined.
         tests: a plain load that only decides whether an atomic on the same word is tried; set only with racecheck.
         updates: a plain load of a word to which the same thread then stores a value computed from it; set only
             with racecheck.
@@ -43,8 +44,9 @@ class Site:
     text: str
     file: str
     source_line: int
+    column: int
     space: str
-    stack: tuple[tuple[str, int], ...] = ()
+    stack: tuple[tuple[str, int, int], ...] = ()
     tests: bool = False
     updates: bool = False
     address: str = ""

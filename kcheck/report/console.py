@@ -43,6 +43,7 @@ _STYLES: dict[Role, str] = {
     "warn": "yellow",
     "place": "cyan",
     "source": "",
+    "picture": "",
     "fix": "",
     "paste": "bold",
 }

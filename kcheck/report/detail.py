@@ -12,7 +12,7 @@ from kcheck.model import CaseFinished, Comparison, Finding, Span, Verdict
 from kcheck.report import plain, wording
 from kcheck.report.causes import split_at_values
 
-Role = Literal["plain", "wrong", "right", "warn", "place", "source", "fix", "paste"]
+Role = Literal["plain", "wrong", "right", "warn", "place", "source", "picture", "fix", "paste"]
 ReadLine = Callable[[Span], str]
 Calls = Literal["lines", "places", "outermost"]
 Paint = Callable[[str, Role], str]
@@ -28,14 +28,17 @@ class DetailRow:
         label: for the left column; empty to continue the row above.
         items: the text; lines break between items if possible.
         gap: the separator between items on one line.
-        role: the kind of text, for colors. A ``source`` line is truncated, a ``place`` shortened, and a ``paste``
-            line broken only where a shell allows it.
+        role: the kind of text, for colors. A ``source`` line is broken between words and takes at most three
+            lines, a ``picture`` is truncated, a ``place`` shortened, and a ``paste`` line broken only where a
+            shell allows it.
+        shown: in a ``source`` line, the index of the character that must remain visible.
     """
 
     label: str
     items: tuple[str, ...]
     gap: str = "  "
     role: Role = "plain"
+    shown: int = 0
 
     @property
     def text(self) -> str:
@@ -44,8 +47,8 @@ class DetailRow:
 
 
 def read_line(place: Span) -> str:
-    """The source line at ``place``, stripped; empty if the file no longer exists."""
-    return plain.line(linecache.getline(place.file, place.line)).strip()
+    """The source line at ``place``, with its indentation; empty if the file no longer exists."""
+    return plain.line(linecache.getline(place.file, place.line).replace("\t", " ")).rstrip()
 
 
 def sentence(label: str, text: str, role: Role = "plain") -> DetailRow:
@@ -198,12 +201,13 @@ def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Detail
     named = ""
     places = [place for place in (finding.place, finding.other_place) if place is not None]
     for number, place in enumerate(dict.fromkeys(places)):
-        text = source(place)
+        line = source(place)
+        text = line.strip()
         if place.file != named or not text:
             yield DetailRow("", (plain.line(place.short),), role="place")
             named = place.file
         if text:
-            yield DetailRow("", (f"{place.line} │ {text}",), role="source")
+            yield _source_row(place, line)
         if (number or finding.thread is not None) and text.startswith("def "):
             # When LLVM moves an instruction out of a loop, it keeps at most the line of the function.
             yield sentence("", "(somewhere in this function: the compiler moved the instruction)")
@@ -221,5 +225,13 @@ def _calls(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[DetailR
         yield DetailRow("", ("in", plain.line(place.short)), " ", "place")
     for place in callers:
         yield DetailRow("", ("called from", plain.line(place.short)), " ", "place")
-        if calls == "lines" and (text := source(place)):
-            yield DetailRow("", (f"{place.line} │ {text}",), role="source")
+        if calls == "lines" and (line := source(place)):
+            yield _source_row(place, line)
+
+
+def _source_row(place: Span, line: str) -> DetailRow:
+    """``12 │ y[i] = x[i];``"""
+    text = line.lstrip()
+    number = f"{place.line} │ "
+    column = place.column - 1 - (len(line) - len(text))
+    return DetailRow("", (number + text,), role="source", shown=len(number) + column if column > 0 else 0)

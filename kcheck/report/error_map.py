@@ -31,11 +31,11 @@ def error_map_rows(comparison: Comparison) -> Iterator[DetailRow]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
         text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield DetailRow("" if number else "worst", (text,), role="source" if number else "plain")
+        yield DetailRow("" if number else "worst", (text,), role="picture" if number else "plain")
     if comparison.elements > 1:
         yield sentence("map", _legend(comparison.output, comparison.shape, found.grid))
         for line in found.grid:
-            yield DetailRow("", ("".join(_SHADES[int(digit)] for digit in line),), role="source")
+            yield DetailRow("", ("".join(_SHADES[int(digit)] for digit in line),), role="picture")
 
 
 def _legend(output: str, shape: tuple[int, ...], grid: tuple[str, ...]) -> str:

@@ -11,6 +11,8 @@ from kcheck.report.detail import DetailRow
 
 _LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets its own line
 _NARROW = 60  # columns; below, text starts right after its label and continues under it
+_NUMBERED = re.compile(r"\d+ │ ")
+_SOURCE = 3  # lines of a terminal for a line of source
 _CELL = 16  # cells; with less room, the last column of a table is below its row
 _ASCII = str.maketrans(
     {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
@@ -78,7 +80,7 @@ def labeled(row: DetailRow, indent: int, width: int) -> Iterator[tuple[str, str]
     """The lines of a row as (left column, text); the left column is indented and padded.
 
     A ``paste`` line stays whole if it fits below its label; otherwise backslashes break it, as shells allow.
-    A ``source`` line is cut, a ``place`` loses leading folders.
+    A ``source`` line has at most three lines, a ``picture`` is cut, a ``place`` loses leading folders.
     """
     left = " " * indent + pad(row.label, _LABEL) + "  "
     blank = " " * (indent + _LABEL + 2)
@@ -96,6 +98,8 @@ def labeled(row: DetailRow, indent: int, width: int) -> Iterator[tuple[str, str]
     if row.role == "paste":
         lines = _continued(row.text, room, first)
     elif row.role == "source":
+        lines = _source(row, first)
+    elif row.role == "picture":
         lines = iter([cut_end(row.text, first)])
     elif row.role == "place":
         before = " ".join([*row.items[:-1], ""])
@@ -104,6 +108,26 @@ def labeled(row: DetailRow, indent: int, width: int) -> Iterator[tuple[str, str]
         lines = wrap(row.items, row.gap, room, first)
     for number, line in enumerate(lines):
         yield (blank if number else left), line
+
+
+def _source(row: DetailRow, width: int) -> Iterator[str]:
+    """``12 │ some source`` on at most ``_SOURCE`` lines, among them the one with the character at ``row.shown``.
+    An ellipsis marks what is omitted."""
+    number, bar, source = row.text.partition(" │ ") if _NUMBERED.match(row.text) else ("", "", row.text)
+    room = max(8, width - cell_len(number + bar))
+    lines = list(wrap(source.split(" "), " ", room))
+    if len(lines) > _SOURCE:
+        at, first = row.shown - len(number + bar), 0
+        while first < len(lines) - _SOURCE and at >= len(lines[first]) + 1:
+            at -= len(lines[first]) + 1
+            first += 1
+        first = max(0, first - 1) if first < len(lines) - _SOURCE else first
+        cut = first + _SOURCE < len(lines)
+        lines = lines[first : first + _SOURCE]
+        lines[0] = f"…{lines[0]}" if first else lines[0]
+        lines[-1] = cut_end(lines[-1] + "…", room) if cut else lines[-1]
+    for position, line in enumerate(lines):
+        yield (" " * len(number) if position else number) + bar + cut_end(line, room)
 
 
 _ARGUMENT = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")

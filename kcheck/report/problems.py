@@ -183,7 +183,7 @@ def _identity(problem: Problem, source: ReadLine) -> Iterator[str]:
         return
     yield finding.kernel or ""
     lines = [place for place in (finding.place, finding.other_place) if place is not None]
-    texts = sorted(source(place) or str(place.line) for place in lines)
+    texts = sorted(source(place).strip() or str(place.line) for place in lines)
     yield from [PurePosixPath(place.file).name for place in lines[:1]] + texts
     if not lines:
         yield finding.array or ""

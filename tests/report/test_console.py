@@ -156,7 +156,7 @@ def test_missing_barrier_is_told_once_in_at_most_15_lines() -> None:
     paragraphs = render(fake_events.missing_barrier()).split("\n\n")
     (bug,) = (text for text in paragraphs if text.startswith("  racecheck"))
     assert len(bug.splitlines()) <= 15
-    assert bug.splitlines()[6:10] == [
+    assert bug.splitlines()[7:11] == [
         "  fix        add cuda.syncthreads() between lines 28 and 31",
         "  cases      9 of 12: every T, K > 0",
         "  also       races at lines 29 and 31 in all 9, uninitialized reads in all 9,",

@@ -22,7 +22,10 @@ def lines(row: DetailRow, width: int, indent: int = 2) -> list[str]:
 
 
 @given(
-    WIDTHS, st.lists(WORDS, min_size=1, max_size=12), LABELS, st.sampled_from(["plain", "place", "source", "fix"])
+    WIDTHS,
+    st.lists(WORDS, min_size=1, max_size=12),
+    LABELS,
+    st.sampled_from(["plain", "place", "source", "picture"]),
 )
 def test_no_row_is_wider_than_the_terminal(width: int, words: list[str], label: str, role: str) -> None:
     """From 40 to 120 columns, whatever is in it: words wider than the terminal, wide characters, any label."""
@@ -68,3 +71,30 @@ def test_short_code_in_a_sentence_is_not_broken() -> None:
     row = sentence("fix", "guard the access with `if i < x.shape[0]`, or start fewer threads")
     told = [text for _, text in layout.labeled(row, 0, 40)]
     assert told == ["guard the access with", "`if i < x.shape[0]`, or start fewer", "threads"]
+
+
+SOURCE = "if (i < n) { float first = x[i]; float second = x[i] * 0; y[i] = first + second + x[i + 1] * 0; }"
+
+
+def test_a_long_source_line_is_broken_between_words() -> None:
+    """The access that a finding is about may be anywhere in the line."""
+    assert lines(DetailRow("", (f"3 │ {SOURCE}",), role="source"), 80) == [
+        "             3 │ if (i < n) { float first = x[i]; float second = x[i] * 0; y[i]",
+        "               │ = first + second + x[i + 1] * 0; }",
+    ]
+
+
+@given(WIDTHS, st.lists(WORDS, min_size=1, max_size=40), st.data())
+def test_the_place_of_a_finding_remains_visible_in_a_very_long_line(
+    width: int, words: list[str], data: st.DataObject
+) -> None:
+    """A source line takes at most three lines, and the character in the finding's column is on one of them."""
+    at = data.draw(st.integers(0, len(words) - 1))
+    words[at] = "@"
+    text = f"1234 │ {' '.join(words)}"
+    found = lines(DetailRow("", (text,), role="source", shown=text.index("@")), width)
+    assert 1 <= len(found) <= 3
+    assert "@" in "".join(found)
+    assert max(map(cell_len, found)) <= width
+    if len(found) < 3:
+        assert re.sub(r"[\s│]", "", "".join(found)) == re.sub(r"[\s│]", "", text)

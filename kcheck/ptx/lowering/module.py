@@ -100,7 +100,7 @@ class ModuleLowering:
             return self.numbers[key]
         self.numbers.setdefault(key, len(self.sites))
         stack = self.places(operation)
-        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0])
+        file, source_line, column = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
         tests, updates = id(operation) in self.tests, id(operation) in self.updates
         address = _address(operation) if isinstance(operation, Instruction) else ""
@@ -113,6 +113,7 @@ class ModuleLowering:
                 operation.mnemonic,
                 file,
                 source_line,
+                column,
                 space,
                 chain_of_calls,
                 tests,
@@ -130,12 +131,14 @@ class ModuleLowering:
         """The offset in the shared window of the array that a site accesses; 0 if that is not known."""
         return self.bounds.get(site, (0, 0))[0]
 
-    def places(self, operation: Instruction | Call) -> tuple[tuple[str, int], ...]:
-        """(file, line) in the source of an operation and of each inlined call around it, innermost first. If no
-        source is known: the line of the PTX if it was read from a file, else ``""`` and 0."""
+    def places(self, operation: Instruction | Call) -> tuple[tuple[str, int, int], ...]:
+        """(file, line, column) in the source of an operation and of each inlined call around it, innermost first.
+        If no source is known: the line of the PTX if it was read from a file, else ``""`` and 0. Column 0 if that
+        is not known.
+        """
         if operation.loc is None:
-            return ((self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0),)
-        return tuple((self.module.files.get(loc.file, ""), loc.line) for loc in operation.loc.chain)
+            return ((self.module.file, operation.line, 0) if os.path.isabs(self.module.file) else ("", 0, 0),)
+        return tuple((self.module.files.get(loc.file, ""), loc.line, loc.column) for loc in operation.loc.chain)
 
     def _define(self, *functions: Definition) -> str:
         """Add functions to the module; returns the name of the first."""

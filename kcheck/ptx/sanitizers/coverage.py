@@ -98,7 +98,7 @@ class CoverageObserver(Observer):
 
     def _places(self, operation: Operation) -> tuple[Place, ...]:
         """The lines of the user's source that an operation belongs to, innermost first."""
-        return tuple(place for place in self.fn.unit.places(operation) if is_users(place[0]) and place[1])
+        return tuple((file, line) for file, line, _ in self.fn.unit.places(operation) if is_users(file) and line)
 
     def _note(self, number: Value | int) -> None:
         """Set a byte."""
