@@ -22,7 +22,7 @@ from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
-from kcheck.cpu.needless_checks import CheckChooser, NeededChecks
+from kcheck.cpu.needless_checks import NO_CHECKS, CheckChooser, NeededChecks
 from kcheck.cpu.order import set_order
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
@@ -50,7 +50,6 @@ LONG_SECONDS = 1.5e-3
 """A launch that is expected to take longer than this on one thread starts on all threads."""
 
 
-_NO_CHECKS = Checks()
 _FILE = re.compile(r"^// kcheck-file: (.+)$", re.MULTILINE)
 """The name of the file that PTX was read from, for messages."""
 __all__ = ["Ending", "Executor", "KernelLaunch"]
@@ -95,7 +94,7 @@ class Executor:
         self.memory = memory
         self._width = host().width
         self._adapts = True
-        self._checks = self.lends = _NO_CHECKS
+        self._checks = self.lends = NO_CHECKS
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -130,7 +129,7 @@ class Executor:
 
     @checks.setter
     def checks(self, checks: Checks) -> None:
-        self._checks = _NO_CHECKS if checks == _NO_CHECKS else checks
+        self._checks = NO_CHECKS if checks == NO_CHECKS else checks
         if checks.init:
             self.memory.track()
 
@@ -221,14 +220,14 @@ class Executor:
         """
         begun = self._clock()
         again = replace(launch, module=reporting)
-        options = CodeOptions(self.width, _NO_CHECKS, self._adapts)
+        options = CodeOptions(self.width, NO_CHECKS, self._adapts)
         known = self.kernels.find(reporting, launch.entry, launch.block, options)
         variables = {**reporting.variables(), **launch.module.variables()}
         self._allocate_heap()
         for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
             with put_back(blocks, self._heap_used):
                 reach = Reach(*self.memory.table_of(blocks), variables)
-                job = self._prepare(known.kernel, again, NeededChecks(_NO_CHECKS), reach)
+                job = self._prepare(known.kernel, again, NeededChecks(NO_CHECKS), reach)
                 completion, took = self._timed(job, known, again)
             faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
             if not strayed(faults):
@@ -257,7 +256,7 @@ class Executor:
         took = self._clock() - begun
         if len(completion.workspaces) > 1 and not launch.cooperative:
             known.scales = not completion.is_faster_alone
-        known.spend(took, is_lent=self.checks == _NO_CHECKS != known.variant.checks)
+        known.spend(took, is_lent=self._checks is NO_CHECKS and known.variant.checks != NO_CHECKS)
         return completion, took
 
     def _run(
@@ -294,15 +293,15 @@ class Executor:
         needed: NeededChecks | None = None,
     ) -> CachedKernel:
         """The code for a launch. With sanitizers or a schedule, vectors are along x, as warps are."""
-        is_plain = self._checks is _NO_CHECKS
-        threads = 0 if launch is None else math.prod((*launch.grid, *block))
-        is_usual = is_plain and self.schedule == NATURAL and self.lends is _NO_CHECKS
+        is_plain = self._checks is NO_CHECKS
+        is_usual = is_plain and self.schedule is NATURAL and self.lends is NO_CHECKS
         shape = (launch.grid, block, launch.shared) if is_usual and launch is not None else None
         if shape is not None and (repeated := self.kernels.repeated(module, entry, shape)) is not None:
             return repeated
         needed = needed or self._chooser.expected(self._checks, module.entries[entry].use)
+        threads = 0 if launch is None else math.prod((*launch.grid, *block))
         options = self._options(needed, threads)
-        if launch is not None and is_plain and self.lends != _NO_CHECKS:
+        if launch is not None and is_plain and self.lends != NO_CHECKS:
             lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, self.lends)
             if lent is not None:
                 return lent
@@ -471,7 +470,7 @@ class Executor:
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
         """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""
-        if self.checks == _NO_CHECKS and finding.rule in CHECKS:
+        if self.checks == NO_CHECKS and finding.rule in CHECKS:
             return
         self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
 

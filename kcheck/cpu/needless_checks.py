@@ -37,6 +37,10 @@ class NeededChecks:
     changed: frozenset[MemoryBlock] | None = None
 
 
+NO_CHECKS = Checks()
+NOTHING_NEEDED = NeededChecks(NO_CHECKS)
+
+
 class LaunchMemory:
     """The memory that a launch accesses.
 
@@ -112,6 +116,8 @@ class CheckChooser:
 
     def needed(self, checks: Checks, use: MemoryUse, params: bytes, grid: Index3, block: Index3) -> NeededChecks:
         """The checks that a launch with these parameters needs."""
+        if checks is NO_CHECKS:
+            return NOTHING_NEEDED
         if not use.is_known or not (checks.race or checks.init):
             return NeededChecks(checks)
         launch = LaunchMemory(self._memory, use, params)

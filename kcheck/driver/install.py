@@ -16,6 +16,7 @@ from kcheck.driver.call import Table
 from kcheck.driver.cubin import assembler
 from kcheck.driver.current import patch_devices
 from kcheck.driver.machine import Machine
+from kcheck.driver.repeats import Repeats
 from kcheck.driver.stub import Stub, write_stub
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding
@@ -114,7 +115,9 @@ def install(
     executor = Executor(reserve(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
     patch_devices(machine)
-    stub = Stub(write_stub(chosen.cache), calls(machine, cache))
+    code, streams = library.LoadedLibraries(machine, assembler(machine.cc, cache)), stream.Streams()
+    Repeats(code, streams.wait).patch()
+    stub = Stub(write_stub(chosen.cache), _calls(machine, code, streams))
 
     def forsake() -> None:
         if machine.is_initialized and not machine.survives_fork:
@@ -147,9 +150,10 @@ def calls(machine: Machine, cache: ObjectCache) -> Table:
     Args:
         cache: where the assembler's results are cached.
     """
-    streams = stream.Streams()
-    code = library.LoadedLibraries(machine, assembler(machine.cc, cache))
+    return _calls(machine, library.LoadedLibraries(machine, assembler(machine.cc, cache)), stream.Streams())
 
+
+def _calls(machine: Machine, code: library.LoadedLibraries, streams: stream.Streams) -> Table:
     def reset() -> None:
         streams.wait(0)
         streams.reset()

@@ -82,12 +82,18 @@ class LibraryKernel:
 
 @dataclass
 class LoadedLibraries:
-    """Every library and kernel."""
+    """Every library and kernel.
+
+    Attributes:
+        ended: by thread, the result of a launch that ran without the driver (:mod:`kcheck.driver.repeats`). The
+            thread's next launch is that one again: it returns this result.
+    """
 
     machine: Machine
     assemble: Assembler
     libraries: Handles[Library] = field(default_factory=Handles)
     kernels: Handles[LibraryKernel] = field(default_factory=Handles)
+    ended: dict[int, Result] = field(default_factory=dict)
 
     def resources(self, kernel: LibraryKernel) -> CubinResources:
         """The resources of a kernel. Raises DriverFault(INVALID_PTX) if the assembler rejects the code."""
