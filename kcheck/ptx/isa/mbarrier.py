@@ -20,7 +20,7 @@ from kcheck.ptx.isa.events import Access
 from kcheck.ptx.isa.loadstore import AccessForm, admitted, store_values, unchecked_load
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime.faults import report_fault
-from kcheck.ptx.runtime.lookup import CONTEXT, at_site
+from kcheck.ptx.runtime.lookup import CONTEXT, code_context
 from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES
 
@@ -86,7 +86,7 @@ def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, dro
     signature = _arrive_signature(drops, fn.width)
     fn.unit.definitions[signature.name] = _arrive_ir(drops, fn.width, fn.unit.declarations)
     given = {"a": address, "n": b.splat(count), "m": b.splat(allowed)}
-    before = call(b, signature, **given, **at_site(site))
+    before = call(b, signature, **given, **code_context(site))
     for observer in fn.observers:
         observer.meets(i, address)
     return before

@@ -16,7 +16,7 @@ from kcheck.ptx.isa.loadstore import admitted, elements, unchecked_load, uncheck
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.textures import TexelPlace, each_lane, geometry, room_for, texel_place
 from kcheck.ptx.runtime import textures
-from kcheck.ptx.runtime.lookup import at_site
+from kcheck.ptx.runtime.lookup import code_context
 from kcheck.ptx.runtime.textures import CHANNELS, FORMAT, QUERY, SAMPLES, SURFACE
 from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -103,7 +103,7 @@ def _surface(
         found = call(
             b,
             SURFACE,
-            **at_site(site),
+            **code_context(site),
             handle=handle,
             place=coordinates,
             form=place.form,

@@ -72,11 +72,6 @@ def code_context(site: Value | int) -> dict[str, Value | int]:
     return {**{name: Value(f"%{name}", kind) for name, kind in CONTEXT.items()}, "site": site}
 
 
-def at_site(site: int) -> dict[str, Value | int]:
-    """The arguments of CONTEXT for a call at a site, in the code of a vector."""
-    return {name: site if name == "site" else Value(f"%{name}", kind) for name, kind in CONTEXT.items()}
-
-
 def find_allocation(f: FunctionBuilder, address: Value) -> Record:
     """The last allocation that begins at or below an address; null if there is none."""
     return Record(f, f.run(ALLOCATION, launch=f.argument("launch"), a=address), AllocationRecord)
