@@ -377,6 +377,23 @@ class FunctionBuilder(FlowBuilder):
         self.label(loop.after)
 
     @contextlib.contextmanager
+    def repeat(self, count: int, step: int = 1) -> Iterator[Term]:
+        """Emit a loop over the numbers from 0, below ``count``, which is positive: one branch for each."""
+        loop = LoopLabels(self.fresh("next"), self.fresh("after"))
+        number, body = self.variable("i32", 0), self.fresh("body")
+        self.jump(body)
+        self.label(body)
+        i = number.value
+        self._loops.append(loop)
+        yield i
+        self._loops.pop()
+        self.jump(loop.again)
+        self.label(loop.again)
+        number.value = i + step
+        self.branch((i + step) < count, body, loop.after)
+        self.label(loop.after)
+
+    @contextlib.contextmanager
     def set_bits(self, bits: Value) -> Iterator[Term]:
         """Emit a loop over the numbers of the bits that are set in an i32, from the lowest."""
         left = self.variable("i32", bits)

@@ -8,11 +8,12 @@ them in shared memory, as the ISA says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
@@ -72,11 +73,12 @@ def atom(fn: Surroundings, i: Instruction) -> None:
         observer.accesses(i, access)
     offset = fn.shared_offset(operands[0]) if space == "shared" and W > 1 else None
     within = fn.within_word(operands[0])
-    narrow = within or offset
-    placed = address if narrow is None else b.splat(narrow)
+    offset = offset if within is None else None
     size = kind.bytes if within is None else 1
-    by_offset = within is None and offset is not None
-    checked = b.splat(b.sub(offset, fn.unit.array_start(site))) if by_offset and offset is not None else placed
+    by_offset = offset is not None
+    checked = address if within is None else b.splat(within)
+    if offset is not None:
+        checked = b.splat(b.sub(offset, fn.unit.array_start(site)))
     admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, size, by_offset=by_offset)
     mask = b.splat(fn.active)
     given = f"{b.typed(checked)}, {b.typed(mask)}, {fn.access_context(site)}"
@@ -103,7 +105,7 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     if not wanted_back:
         integer = kind.kind not in ("float", "packed")
         if W >= 4 and operation in _COMMUTING and integer and not (fn.unit.outlined or fn.inlining):
-            _in_place(fn, atomic, address, placed, allowed, values[0], out_of_line)
+            _in_place(fn, atomic, address, offset, allowed, values[0], out_of_line)
         else:
             out_of_line()
         for observer in fn.observers:
@@ -124,7 +126,7 @@ def _in_place(
     fn: Surroundings,
     atomic: Atomic,
     address: Value,
-    offset: Value,
+    offset: Value | None,
     allowed: Value,
     value: Value,
     out_of_line: Callable[[], Value],
@@ -133,7 +135,7 @@ def _in_place(
     no other thread can interfere.
 
     Args:
-        offset: the offsets of the addresses in the shared window if known, otherwise the addresses again.
+        offset: the offsets of the addresses in the shared window if known.
         out_of_line: emits the call for the other cases.
     """
     b, kind = fn.b, atomic.kind
@@ -142,34 +144,54 @@ def _in_place(
         workers = load_field(b, Launch, "%launch", Launch.workers)
         quiet = b.land(quiet, b.compare("eq", workers, 1))
     with b.if_(quiet, LIKELY) as alone:
-        base, bits = Value("null", "ptr"), 64
-        if offset is not address:
-            base = fn.field(Worker, Worker.shared, element="ptr")
-            bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
+        base = None if offset is None else fn.field(Worker, Worker.shared, element="ptr")
+        places = _spilled(fn, address if offset is None else b.resize(b.splat(offset), "i32"))
+        values = None if value.lanes == 1 else _spilled(fn, value)
         combine = combination(atomic.operation)
-        for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
-            pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
+        with _each_lane(fn) as lane:
+            place = b.resize(_element(b, places, lane), "i64")
+            if base is None:
+                pointer = b.cast("inttoptr", place, "ptr")
+            else:
+                pointer = b.value(f"getelementptr i8, ptr {base.text}, {b.typed(place)}", "ptr")
+            x = value if values is None else _element(b, values, lane)
             old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
             b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
     with alone.else_():
         out_of_line()
 
 
-def _lanes(b: Builder, value: Value) -> list[Value]:
-    """The value in each lane."""
-    return [value if value.lanes == 1 else b.extract(value, lane) for lane in range(b.width)]
+def _spilled(fn: Surroundings, value: Value) -> Value:
+    """A pointer to the lanes of a vector, in memory; its type is that of an element.
+
+    Loading a lane from there is as fast as extracting it, and needs no code for each lane.
+    """
+    room = f"%{fn.b.fresh('lanes')}"
+    fn.prologue.line(f"{room} = alloca {fn.b.type_of(value)}, align 64")
+    fn.b.line(f"store {fn.b.typed(value)}, ptr {room}, align 64")
+    return Value(room, value.type)
 
 
-def _pieces(b: Builder, offsets: Value) -> list[Value]:
-    """The offset of each lane, i64, extracted from the vector 64 bits at a time, because each extraction is
-    slow."""
-    each = 64 // offsets.bits
-    whole = vector_type("i64", b.width // each)
-    words = offsets if each == 1 else b.value(f"bitcast {b.typed(offsets)} to {whole}", "i64", b.width // each)
-    found = []
-    for n in range(b.width // each):
-        word = b.extract(words, n)
-        for k in range(each):
-            part = b.shift("lshr", word, k * offsets.bits) if k else word
-            found.append(b.land(part, (1 << offsets.bits) - 1) if each > 1 else part)
-    return found
+def _element(b: Builder, spilled: Value, lane: Value) -> Value:
+    """The value of a lane of a vector in memory (:func:`_spilled`)."""
+    place = b.value(f"getelementptr {spilled.type}, ptr {spilled.text}, {b.typed(lane)}", "ptr")
+    return b.value(f"load {spilled.type}, ptr {place.text}", spilled.type)
+
+
+@contextlib.contextmanager
+def _each_lane(fn: Surroundings) -> Iterator[Value]:
+    """Emit a loop over the numbers of the lanes.
+
+    It is not unrolled: processors predict which load depends on which store by the addresses of the instructions,
+    and for 32 of them a processor with AVX-512 took five times as long.
+    """
+    b, number = fn.b, f"%{fn.b.fresh('lane')}"
+    fn.prologue.line(f"{number} = alloca i64")
+    b.line(f"store i64 0, ptr {number}")
+    with b.loop():
+        lane = b.value(f"load i64, ptr {number}", "i64")
+        yield lane
+        after = b.add(lane, 1)
+        b.line(f"store {b.typed(after)}, ptr {number}")
+        with b.when(b.compare("eq", after, fn.width)):
+            b.break_()

@@ -11,6 +11,9 @@ from kcheck.ptx.syntax.types import PtxType
 _LARGEST = {"f16": 0x477FE000, "bf16": 0x7F7F0000, "tf32": 0x7F7FE000}
 """The largest number of a format, as f32 bits."""
 
+_PRECISION = {"float": 24, "double": 53}
+"""Bits of the significand."""
+
 _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
@@ -81,10 +84,32 @@ def _float_to_integer(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxTyp
         x = b.intrinsic(_TO_INTEGRAL[m.get("rnd")], x)
     if x.type == "half":  # LLVM 22 converts NaN to the i16 -32768 on processors with AVX512-FP16
         x = b.cast("fpext", x, "float")
+    nan = 1 << (to.bits - 1) if source.name == "f64" or to.bits == 64 else 0
+    if x.lanes > 1:
+        return _clamped(b, x, to, nan)
     name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
     result = b.intrinsic(name, x, result=to.llvm)
-    if source.name == "f64" or to.bits == 64:
-        return b.select(b.compare("uno", x, x), b.const(to.llvm, 1 << (to.bits - 1)), result)
+    return b.select(b.compare("uno", x, x), b.const(to.llvm, nan), result) if nan else result
+
+
+def _clamped(b: Builder, x: Value, to: PtxType, nan: int) -> Value:
+    """A vector of floats as integers, clamped. LLVM compiles its own ``fptosi.sat`` lane by lane.
+
+    Args:
+        nan: what NaN becomes.
+    """
+    least, most = _bounds(to)
+    bits = most.bit_length()
+    highest = most & -1 << max(bits - _PRECISION[x.type], 0)  # the largest integer below 2^bits that is a float
+    low, high = b.const(x.type, least), b.const(x.type, highest)
+    above = b.select(b.compare("ogt", x, low), x, low)  # NaN becomes the least
+    within = b.select(b.compare("olt", above, high), above, high)
+    name = "fptoui" if to.kind == "unsigned" and to.bits >= 32 else "fptosi"
+    result = b.resize(b.cast(name, within, to.llvm if to.bits >= 32 else "i32"), to.llvm)
+    if highest < most:
+        result = b.select(b.compare("oge", x, float(most + 1)), b.const(to.llvm, most), result)
+    if (nan - least) % (1 << to.bits):
+        result = b.select(b.compare("uno", x, x), b.const(to.llvm, nan), result)
     return result
 
 
