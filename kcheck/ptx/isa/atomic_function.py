@@ -104,8 +104,8 @@ operand is at least 2^-124, so a subnormal operand, below 2^-126, is lost in rou
 _TOGETHER, _TOGETHER_FLOATS = 4, 8
 """How many lanes an iteration of the loop over all lanes handles.
 
-Processors predict which load depends on which store by the addresses of the instructions. If a histogram's 32 lanes
-have an instruction each, an AMD Zen 4 predicts dependences that are rare, and takes five times as long.
+Processors predict which load depends on which store by the addresses of the instructions. If each of a histogram's
+32 lanes has its own instruction, some predict dependences that are rare, and take five times as long.
 """
 
 
