@@ -10,7 +10,7 @@ from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter
 from kcheck.ptx.isa import admitted as unchecked
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.isa.events import Access, Companion
+from kcheck.ptx.isa.events import Access, Carrier, Companion
 from kcheck.ptx.isa.prefetching import fetch_ahead, fetch_row_ahead
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
@@ -99,8 +99,7 @@ def ld(fn: Surroundings, i: Instruction) -> None:
         low, stride = first
         if fn.in_affine_loop and f.space in ("global", "generic") and stride == f.kind.bytes:
             fetch_row_ahead(fn, low, fn.width * stride)
-        name = fn.unit.row_access(False, f.kind.llvm, f.space, stride)
-        values = [_by_lanes(fn, i, f, name, low)]
+        values = [_load_row(fn, i, f, first, companions)]
     else:
         address = fn.address(i, i.operands[1], f.space)
         values = load_values(fn, i, address, f, _wanted(fn, targets), companions, fn.within_word(i.operands[1]))
@@ -124,13 +123,33 @@ def is_of_elements(f: AccessForm) -> bool:
     return f.count == 1 and f.space not in ("param", "local")
 
 
-def _by_lanes(fn: Surroundings, i: Instruction, f: AccessForm, name: str, address: Value) -> Value:
-    """A load in the active lanes by the function ``name``, which gets the first lane's address."""
-    b = fn.b
-    kind = vector_type(f.kind.llvm, fn.width)
-    context = fn.access_context(fn.unit.site(i, f.space))
-    given = f"{b.typed(address)}, {b.typed(b.splat(fn.active))}, {context}"
-    return b.invoke(name, kind, given, f.kind.llvm, fn.width)
+def _load_row(
+    fn: Surroundings, i: Instruction, f: AccessForm, row: tuple[Value, int], companions: list[Companion]
+) -> Value:
+    """A load in the active lanes.
+
+    Args:
+        row: the first lane's address, and the stride between lanes in bytes.
+        companions: with a carrier, gets the companion of the value.
+    """
+    b, (low, stride) = fn.b, row
+    site = fn.unit.site(i, f.space)
+    carrier = _follower(fn, i, f)
+    name = fn.unit.row_access(False, f.kind.llvm, f.space, stride, carrier is not None)
+    slot = "" if carrier is None else carrier.slot(f.kind.llvm, fn.width)
+    room = "" if carrier is None else f"ptr {slot}, "
+    given = f"{b.typed(low)}, {room}{b.typed(b.splat(fn.active))}, {fn.access_context(site)}"
+    value = b.invoke(name, vector_type(f.kind.llvm, fn.width), given, f.kind.llvm, fn.width)
+    if carrier is not None:
+        steps = b.lanes_const("i64", [n * stride for n in range(fn.width)])
+        access = Access(b.add(low, steps), f.space, f.kind, site)
+        companions.append(carrier.fetched(i, access, slot, fn.width))
+    return value
+
+
+def _follower(fn: Surroundings, i: Instruction, f: AccessForm) -> Carrier | None:
+    """The carrier, if the value that is loaded may have a companion."""
+    return fn.carrier if fn.carrier is not None and f.space != "const" and fn.carrier.follows(i) else None
 
 
 def _wanted(fn: Surroundings, targets: tuple[Operand, ...]) -> int:
@@ -162,7 +181,7 @@ def load_values(
         observer.accesses(i, Access(address, f.space, f.kind, site, count))
     # The guard of a load may hold in no lane; then memory must not be accessed.
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
-    carrier = fn.carrier if fn.carrier is not None and f.space != "const" and fn.carrier.follows(i) else None
+    carrier = _follower(fn, i, f)
     if f.count == 1 and within is None and not (fn.width == 1 and i.guard is not None):
         name = unit.access(False, element, f.space, scalar, carrier is not None)
         if scalar:
@@ -251,18 +270,22 @@ def st(fn: Surroundings, i: Instruction) -> None:
         return
     first = _in_steps(fn, i, i.operands[0], f)
     if first is not None:
-        b = fn.b
         low, stride = first
         for observer in fn.observers:
             observer.stores_row(i, low, stride, f.kind)
-        name = fn.unit.row_access(True, f.kind.llvm, f.space, stride)
+        companions = _stored(fn, i, sources, f)
+        name = fn.unit.row_access(True, f.kind.llvm, f.space, stride, bool(companions))
+        lanes = [fn.b.typed(fn.b.splat(value)) for value in (values[0], *companions, fn.active)]
         context = fn.access_context(fn.unit.site(i, f.space))
-        active, value = b.splat(fn.active), b.splat(values[0])
-        b.invoke(name, "void", f"{b.typed(low)}, {b.typed(value)}, {b.typed(active)}, {context}")
+        fn.b.invoke(name, "void", f"{fn.b.typed(low)}, {', '.join(lanes)}, {context}")
         return
     address = fn.address(i, i.operands[0], f.space)
-    companions = [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]
-    store_values(fn, i, address, f, values, companions)
+    store_values(fn, i, address, f, values, _stored(fn, i, sources, f))
+
+
+def _stored(fn: Surroundings, i: Instruction, sources: tuple[Operand, ...], f: AccessForm) -> list[Value]:
+    """With a carrier, the companions to store."""
+    return [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]
 
 
 def store_values(

@@ -67,8 +67,9 @@ class ModuleSurroundings(Protocol):
         """The name of the function for a checked access; with ``carries``, of the value and its companion."""
         ...
 
-    def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
-        """The name of the function for a checked access. ``stride``: bytes, a multiple of the element's size."""
+    def row_access(self, store: bool, element: str, space: str, stride: int, carries: bool = False) -> str:
+        """The name of the function for a checked access; with ``carries``, of the values and their companions.
+        ``stride``: bytes, a multiple of the element's size."""
         ...
 
     def admit(

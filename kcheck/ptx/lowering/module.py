@@ -178,10 +178,12 @@ class ModuleLowering:
         """Bytes of a thread's local memory."""
         return self.local.stride
 
-    def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
-        """The name of the function for a checked access. ``stride``: bytes, a multiple of the element's size."""
-        self.access(store, element, space, False)
-        access = self._access_of(store, element, space, self.width)
+    def row_access(self, store: bool, element: str, space: str, stride: int, carries: bool = False) -> str:
+        """The name of the function for a checked access; with ``carries``, of the values and their companions.
+        ``stride``: bytes, a multiple of the element's size."""
+        companions = self.companion_memory(self) if carries and self.companion_memory is not None else None
+        self.access(store, element, space, False, carries)
+        access = self._access_of(store, element, space, self.width, companions)
         if stride == access.size:
             return self._define(memory.row_ir(access, self.declarations, self.outlined))
         return self._define(memory.strided_ir(access, stride, self.declarations, self.outlined))

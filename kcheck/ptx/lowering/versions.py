@@ -47,7 +47,7 @@ def prepare(
 def interior_version(context: LoweringContext, kernel: WarpFunction) -> InteriorVersion | None:
     """The version of a kernel for interior blocks, if it is worth its time to compile."""
     unit, fn = context.unit, kernel.fn
-    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or not unit.sees_rows:
+    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or fn.carrier is not None:
         return None
     found = interior.find(kernel.cfg, fn, _divergent(fn.function))
     if found is None:
@@ -91,14 +91,20 @@ def _facts(
     fn.symbols = liveness.symbols(graph)
     fn.halves = halves.find(function.body or ())
     fn.nans = nans.analyze(graph)
-    if unit.in_rows:
-        known = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
-        fn.strides = known.strides
-        fn.limits = lane_limits.find(graph, fn.strides, fn.uniform, known.bounds, unit.width)
-    if unit.width > 1 and unit.sees_rows and not unit.outlined:
-        fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
     fn.watch(observer for observer in observers if observer is not None)
+    fn.accompanied = frozenset(
+        name for name, kind in live.types.items() if any(o.companions(name, kind) for o in fn.observers)
+    )
+    if unit.in_rows:
+        known = affine.analyze(
+            graph, live, found, fn.constants, divergent, unit.width, unit.axis, excluded=fn.accompanied
+        )
+        fn.strides = known.strides
+        level = fn.uniform - fn.accompanied
+        fn.limits = lane_limits.find(graph, fn.strides, level, known.bounds, unit.width)
+    if unit.width > 1 and unit.sees_rows and not unit.outlined:
+        fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)

@@ -36,9 +36,15 @@ class CompanionMemory(Protocol):
         ...
 
     def store_beside(
-        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
+        self,
+        f: FunctionBuilder,
+        access: AccessKind,
+        address: Value,
+        lane: Value | None = None,
+        everywhere: bool = False,
     ) -> None:
-        """Store the companions ``%s`` likewise, in the lanes of ``%m``."""
+        """Store the companions ``%s`` likewise, in the lanes of ``%m``, or in all lanes if it is known that all
+        are active (``everywhere``)."""
         ...
 
     def signature(self, store: bool, element: str, space: str, width: int) -> Signature:

@@ -59,7 +59,7 @@ def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> Definition:
     A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
     With companions, a load also takes a pointer for the companion of the value, and a store takes the companion.
     """
-    shape = mangle(access.element) + (access.companions.suffix if access.companions else "")
+    shape = mangle(access.element) + _suffix(access)
     given = {"a": "i64", **access.value_and_companion, "lane": "i32", **context_of(access.space)}
     f = FunctionBuilder(access.signature(shape, given), "alwaysinline", declarations=declarations)
     address, size, lane = f.argument("a"), access.size, f.argument("lane")
@@ -104,13 +104,13 @@ def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) 
     inactive lanes; a store takes (addresses, values, mask, context). ``outlined``: it is called, not inlined. With
     companions, a load also takes a pointer for those of the values, and a store takes them, before the mask.
     """
-    shape = mangle(access.element, access.width) + (access.companions.suffix if access.companions else "")
+    shape = mangle(access.element, access.width) + _suffix(access)
     given = {"a": access.addresses, **access.value_and_companion, "m": access.mask, **context_of(access.space)}
     inlining: Inlining = "noinline" if outlined and access.space != "local" else "alwaysinline"
     f = FunctionBuilder(access.signature(shape, given), inlining, access.width, declarations)
     if access.space != "local":
         _quick(f, access)
-    _slow_call(f, access)
+    _slow_call(f, access, f.argument("a"))
     if access.companions is not None:  # the slow path calls the plain slow function, and one for companions
         return [f.definition()]
     return [f.definition(), _slow(access, declarations)]
@@ -145,11 +145,13 @@ def _whole(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     """
     W = access.width
     if access.store:
-        if access.companions is not None:
-            access.companions.store_beside(f, access, low)
         with f.if_(f.term(f.mask_bits(f.argument("m"))).eq(-1), LIKELY):
+            if access.companions is not None:
+                access.companions.store_beside(f, access, low, everywhere=True)
             f.store(f.argument("v"), low.to("ptr"), access.size)
             f.ret()
+        if access.companions is not None:
+            access.companions.store_beside(f, access, low)
         masked_store(f, f.argument("v"), low.to("ptr"), access.size, f.argument("m"))
         f.ret()
         return
@@ -158,17 +160,21 @@ def _whole(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     f.ret(f.load(access.element, low.to("ptr"), access.size, W))
 
 
-def _slow_call(f: FunctionBuilder, access: AccessKind) -> None:
-    """Call the slow function for the access, and the one for its companions."""
-    given = {"a": f.argument("a"), "m": f.argument("m"), **context(f)}
+def _slow_call(f: FunctionBuilder, access: AccessKind, addresses: Value) -> None:
+    """Call the slow function for the access, and the one for its companions. ``addresses``: of the lanes."""
+    _companions_anywhere(f, access, addresses)
+    values = {name: f.argument(name) for name in access.value}
+    result = f.run(slow_signature(access), a=addresses, m=f.argument("m"), **context(f), **values)
+    f.ret(None if access.store else result)
+
+
+def _companions_anywhere(f: FunctionBuilder, access: AccessKind, addresses: Value) -> None:
+    """Load or store the companions of an access at any addresses, if it has any."""
     if access.companions is not None:
         companion = {name: f.argument(name) for name in (("s",) if access.store else ("so",))}
         bits = integer_of(access.element)
         function = access.companions.signature(access.store, bits, access.space, access.width)
-        f.run(function, **given, **companion)
-    values = {name: f.argument(name) for name in access.value}
-    result = f.run(slow_signature(access), **given, **values)
-    f.ret(None if access.store else result)
+        f.run(function, a=addresses, m=f.argument("m"), **context(f), **companion)
 
 
 def _slow(access: AccessKind, declarations: dict[str, str]) -> Definition:
@@ -235,19 +241,21 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
     slow path handles accesses that are not entirely in bounds.
     """
     W, size = access.width, access.size
-    given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}
-    signature = access.signature(f"row{W}{mangle(access.element)}", given)
+    given = {"lo": "i64", **access.value_and_companion, "m": access.mask, **context_of(access.space)}
+    signature = access.signature(f"row{W}{mangle(access.element)}{_suffix(access)}", given)
     f = FunctionBuilder(signature, "noinline" if outlined else "alwaysinline", W, declarations)
     low = f.argument("lo")
     is_fine = KnownElements.of(f, access.space, size, W).include(low, row=True)
     with f.if_(is_fine, LIKELY):
         _whole(f, access, low)
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])
-    addresses = f.term(f.splat(low, W)) + steps
-    values = {name: f.argument(name) for name in access.value}
-    result = f.run(slow_signature(access), a=addresses, m=f.argument("m"), **context(f), **values)
-    f.ret(None if access.store else result)
+    _slow_call(f, access, f.term(f.splat(low, W)) + steps)
     return f.definition()
+
+
+def _suffix(access: AccessKind) -> str:
+    """The end of the name of a function that also moves companions."""
+    return "" if access.companions is None else access.companions.suffix
 
 
 _SHUFFLED = 4
@@ -277,15 +285,18 @@ def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], ou
     window and aligned, the lanes and all bytes between them are, too. The parameters are those of :func:`row_ir`.
     """
     W, size = access.width, access.size
-    given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}
-    signature = access.signature(f"every{stride}.{W}{mangle(access.element)}", given)
+    given = {"lo": "i64", **access.value_and_companion, "m": access.mask, **context_of(access.space)}
+    signature = access.signature(f"every{stride}.{W}{mangle(access.element)}{_suffix(access)}", given)
     f = FunctionBuilder(signature, "noinline" if outlined else "alwaysinline", W, declarations)
     low, mask = f.argument("lo"), f.argument("m")
     bits = f.term(f.mask_bits(mask))
     first, last = f.trailing_zeros(bits).to("i64"), f.term(f.const("i64", W - 1)) - f.leading_zeros(bits).to("i64")
     known = KnownElements.of(f, access.space, size, W)
     is_first_fine = known.include(low + first * stride, row=False)
+    wide_steps = f.lanes_const("i64", [lane * stride for lane in range(W)])
+    addresses = f.term(f.splat(low, W)) + wide_steps
     with f.if_(is_first_fine & known.include(low + last * stride, row=False), LIKELY):
+        _companions_anywhere(f, access, addresses)
         if stride == 2 * size and size >= _SHUFFLED:
             with f.if_(bits.eq(-1), LIKELY):
                 _every_other(f, access, low)
@@ -296,9 +307,5 @@ def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], ou
             f.ret()
         else:
             f.ret(masked_gather(f, access.element, pointers, size, mask))
-    steps = f.lanes_const("i64", [lane * stride for lane in range(W)])
-    addresses = f.term(f.splat(low, W)) + steps
-    values = {name: f.argument(name) for name in access.value}
-    result = f.run(slow_signature(access), a=addresses, m=mask, **context(f), **values)
-    f.ret(None if access.store else result)
+    _slow_call(f, access, addresses)
     return f.definition()

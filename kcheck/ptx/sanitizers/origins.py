@@ -48,6 +48,8 @@ def rarely(fn: FunctionLowering, condition: Value, body: Callable[[], None]) -> 
 class OriginLog(Sanitizer):
     """The records of one kernel, for the sanitizers that share them."""
 
+    sees_rows = True
+
     def __init__(self) -> None:
         self._sites: dict[int, int] = {}  # the site of a record, by key
         self._uses: dict[str, frozenset[int | None]] = {}  # the keys that a use may get its value from, by table

@@ -41,11 +41,16 @@ class Places:
         f.store(f.splat(loaded, lanes) if lanes > 1 else loaded, f.argument("so"))
 
     def store_beside(
-        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
+        self,
+        f: FunctionBuilder,
+        access: AccessKind,
+        address: Value,
+        lane: Value | None = None,
+        everywhere: bool = False,
     ) -> None:
         """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.store_beside`."""
         at = _beside(f, access, self, address, lane)
-        if access.width == 1:
+        if access.width == 1 or everywhere:
             f.store(f.argument("s"), at, access.size)
         else:
             masked_store(f, f.argument("s"), at, access.size, f.argument("m"))

@@ -29,6 +29,8 @@ class Initcheck(Sanitizer):
             memory.
     """
 
+    sees_rows = True
+
     def __init__(self, origins: OriginLog, defined: Callable[[Sequence[Function]], frozenset[int]]) -> None:
         self._origins = origins
         self._find = defined
