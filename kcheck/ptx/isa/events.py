@@ -141,11 +141,13 @@ class Observer:
 
     # --- memory
 
-    def stores_row(self, i: Instruction, first: Value, step: Value | int, kind: PtxType) -> None:
-        """The active lanes store elements ``step`` bytes apart, instead of :meth:`accesses`.
+    def accesses_row(
+        self, i: Instruction, access: Access, step: Value | int, values: Sequence[Value] = ()
+    ) -> None:
+        """The active lanes load or store elements ``step`` bytes apart, instead of :meth:`accesses`.
 
         Args:
-            first: the address of the first lane's element, i64.
+            access: of the first lane's element.
         """
 
     def addresses(self, i: Instruction, operand: Operand) -> None:

@@ -134,6 +134,8 @@ def _load_row(
     """
     b, (low, stride) = fn.b, row
     site = fn.unit.site(i, f.space)
+    for observer in fn.observers:
+        observer.accesses_row(i, Access(low, f.space, f.kind, site), stride)
     carrier = _follower(fn, i, f)
     name = fn.unit.row_access(False, f.kind.llvm, f.space, stride, carrier is not None)
     slot = "" if carrier is None else carrier.slot(f.kind.llvm, fn.width)
@@ -264,20 +266,21 @@ def st(fn: Surroundings, i: Instruction) -> None:
         return
     lanes = fn.admitted(i, i.operands[0])
     if lanes is not None:
+        access = Access(lanes.first, f.space, f.kind, fn.unit.site(i, f.space))
         for observer in fn.observers:
-            observer.stores_row(i, lanes.first, lanes.step, f.kind)
+            observer.accesses_row(i, access, lanes.step, values)
         unchecked.store(fn, lanes, values[0], f.kind)
         return
     first = _in_steps(fn, i, i.operands[0], f)
     if first is not None:
         low, stride = first
+        site = fn.unit.site(i, f.space)
         for observer in fn.observers:
-            observer.stores_row(i, low, stride, f.kind)
+            observer.accesses_row(i, Access(low, f.space, f.kind, site), stride, values)
         companions = _stored(fn, i, sources, f)
         name = fn.unit.row_access(True, f.kind.llvm, f.space, stride, bool(companions))
         lanes = [fn.b.typed(fn.b.splat(value)) for value in (values[0], *companions, fn.active)]
-        context = fn.access_context(fn.unit.site(i, f.space))
-        fn.b.invoke(name, "void", f"{fn.b.typed(low)}, {', '.join(lanes)}, {context}")
+        fn.b.invoke(name, "void", f"{fn.b.typed(low)}, {', '.join(lanes)}, {fn.access_context(site)}")
         return
     address = fn.address(i, i.operands[0], f.space)
     store_values(fn, i, address, f, values, _stored(fn, i, sources, f))

@@ -71,7 +71,7 @@ class _Iteration:
         self.fn = fn
         self.divergent = divergent
         self.settled: Set[int] = frozenset()
-        self.bad = set(fn.accompanied) | (set() if fn.nans is None else set(fn.nans.made))
+        self.bad: set[str] = set() if fn.nans is None else set(fn.nans.made)
         self.accesses: dict[int, tuple[Register, int]] = {}
 
     def judge(self, live: Liveness, header: int) -> AffineLoop | None:

@@ -40,7 +40,7 @@ class ModuleLowering:
         dynamic_shared: whether the code uses dynamic shared memory.
         axis: the axis of the block along which threads are numbered first, so that the threads of a vector can be
             neighbors there.
-        sees_rows: whether no sanitizer needs the address of each lane.
+        sees_rows: whether every sanitizer does without the address of each lane.
         in_rows: whether the threads of every vector are neighbors along the axis.
         outlined: whether vector accesses are calls, because the code has too many to inline.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.

@@ -18,11 +18,14 @@ class Sanitizer:
     """A sanitizer while it checks one kernel; each method does nothing by default.
 
     Attributes:
-        sees_rows: whether it does not need the address of each lane, so that accesses may be of rows
-            (``ModuleLowering.in_rows``) and blocks may be interior blocks. Valid after :meth:`begin`.
+        sees_rows: whether accesses may be of rows (``ModuleLowering.in_rows``), and registers without companions
+            may be the first lane's value only.
+        sees_versions: whether code may have second versions, of loops (:mod:`.affine_loops`) and of the kernel
+            (:mod:`.interior`). Each operation has two sites then, and code takes longer to compile.
     """
 
     sees_rows = False
+    sees_versions = False
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Called before a kernel (the first of the functions) and what it calls are lowered."""

@@ -47,7 +47,9 @@ def prepare(
 def interior_version(context: LoweringContext, kernel: WarpFunction) -> InteriorVersion | None:
     """The version of a kernel for interior blocks, if it is worth its time to compile."""
     unit, fn = context.unit, kernel.fn
-    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None or fn.carrier is not None:
+    if not unit.in_rows or unit.outlined or kernel.points or unit.copies is not None:
+        return None
+    if not all(sanitizer.sees_versions for sanitizer in context.sanitizers):
         return None
     found = interior.find(kernel.cfg, fn, _divergent(fn.function))
     if found is None:
@@ -103,7 +105,8 @@ def _facts(
         fn.strides = known.strides
         level = fn.uniform - fn.accompanied
         fn.limits = lane_limits.find(graph, fn.strides, level, known.bounds, unit.width)
-    if unit.width > 1 and unit.sees_rows and not unit.outlined:
+    has_versions = all(sanitizer.sees_versions for sanitizer in sanitizers)
+    if unit.width > 1 and unit.sees_rows and not unit.outlined and has_versions:
         fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
 
     def keeps(block: int, register: str) -> bool:

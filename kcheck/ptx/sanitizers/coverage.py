@@ -112,7 +112,7 @@ class CoverageObserver(Observer):
 class Coverage(Sanitizer):
     """Counts for one kernel."""
 
-    sees_rows = True
+    sees_rows = sees_versions = True
 
     def __init__(self) -> None:
         self._points = Points()

@@ -31,7 +31,7 @@ _WATCHED = frozenset({"global", "generic"})
 class Marks(Sanitizer):
     """Marks what a kernel writes as initialized."""
 
-    sees_rows = True
+    sees_rows = sees_versions = True
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
         """An observer of the stores of a function."""
@@ -57,9 +57,13 @@ class MarkObserver(Observer):
             at = b.add(access.address, n * access.kind.bytes) if n else access.address
             call(b, signature, a=b.splat(at), m=b.splat(fn.active), launch=Value("%launch", "ptr"))
 
-    def stores_row(self, i: Instruction, first: Value, step: Value | int, kind: PtxType) -> None:
+    def accesses_row(
+        self, i: Instruction, access: Access, step: Value | int, values: Sequence[Value] = ()
+    ) -> None:
         """Mark the row of elements that the lanes store."""
-        _fn, b = self.fn, self.fn.b
+        b, first, kind = self.fn.b, access.address, access.kind
+        if not values or access.space not in _WATCHED:
+            return
         if step == kind.bytes:
             self._mark_row(first, kind)
         elif isinstance(step, int):

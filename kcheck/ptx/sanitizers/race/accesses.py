@@ -37,6 +37,8 @@ class CheckedAccess:
     Attributes:
         kind: of the record that it leaves.
         is_same: whether all lanes access the same address; not for WRITE.
+        is_row: whether lanes access adjacent elements. The address is that of the first lane's, and the mask is
+            an integer of a bit for each lane.
     """
 
     kind: int
@@ -44,6 +46,7 @@ class CheckedAccess:
     size: int
     width: int
     is_same: bool = False
+    is_row: bool = False
 
     @property
     def signature(self) -> Signature:
@@ -53,6 +56,9 @@ class CheckedAccess:
         if self.is_same:
             return Signature(f"{name}.same", "void", {"a": "i64", "m": mask, **CONTEXT})
         value = {"v": vector_type(self.bits, self.width)} if self.kind == WRITE else {}
+        if self.is_row:
+            given = {"a": "i64", **value, "m": f"i{self.width}", **CONTEXT}
+            return Signature(f"{name}.row{self.width}", "void", given)
         addresses = vector_type("i64", self.width)
         return Signature(f"{name}.v{self.width}", "void", {"a": addresses, **value, "m": mask, **CONTEXT})
 
@@ -77,6 +83,10 @@ def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str,
     """The functions that check an access, except those for single granules."""
     if access.is_same:
         return {access.signature.name: _same_ir(access, facts, declarations)}
+    if access.is_row:
+        anywhere = replace(access, is_row=False)
+        row = {access.signature.name: _row_ir(access, facts, declarations)}
+        return row | definitions(anywhere, facts, declarations)
     return {
         access.signature.name: _vector_ir(access, facts, declarations),
         access.one_by_one.name: _one_by_one_ir(access, facts, declarations),
@@ -124,7 +134,7 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
             window = _window(f, space)
             distance = low - window.base
             with f.if_(distance < window.size):
-                _check_in_space(f, access, facts, space, window, distance)
+                _check_in_space(f, access, facts, space, window, distance, mask)
                 f.ret()
     if W > 1 and access.kind != WRITE:
         with f.block():
@@ -135,6 +145,25 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
         _check_scattered(f, access, facts)
     given = {"v": f.argument("v")} if access.kind == WRITE else {}
     f.run(access.one_by_one, a=addresses, m=mask, **given, **context(f))
+    return f.definition()
+
+
+def _row_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
+    """Check a row of elements all at once; if there may be a race, as elements at any addresses."""
+    W = access.width
+    f = FunctionBuilder(access.signature, "noinline", W, declarations)
+    low, mask = f.argument("a"), f.term(f.bits_mask(f.argument("m"), W))
+    with f.block():
+        for space in access.places(facts):
+            window = _window(f, space)
+            distance = low - window.base
+            with f.if_(distance < window.size):
+                _check_in_space(f, access, facts, space, window, distance, mask)
+                f.ret()
+    steps = f.lanes_const("i64", [lane * access.size for lane in range(W)])
+    given = {"v": f.argument("v")} if access.kind == WRITE else {}
+    anywhere = replace(access, is_row=False).signature
+    f.run(anywhere, a=f.term(f.splat(low)) + steps, m=mask, **given, **context(f))
     return f.definition()
 
 
@@ -234,9 +263,20 @@ def _changed_scattered(
 
 
 def _check_in_space(
-    f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts, space: str, window: _Window, distance: Term
+    f: FunctionBuilder,
+    access: CheckedAccess,
+    facts: RaceFacts,
+    space: str,
+    window: _Window,
+    distance: Term,
+    lanes_on: Term,
 ) -> None:
-    """Check W granules at a time. ``distance``: of the first lane's address from the start of the window."""
+    """Check W granules at a time.
+
+    Args:
+        distance: of the first lane's address from the start of the window.
+        lanes_on: the lanes that access.
+    """
     W, granule, first = access.width, facts.granule[space], f.argument("t0")
     parts = access.size // granule
     state = state_of(f)
@@ -244,11 +284,11 @@ def _check_in_space(
     index = distance >> (granule.bit_length() - 1)
     changed: list[Term] = []
     if access.kind == WRITE and weighs_values(space, facts):
-        changed = _changed(f, access, granule, window, distance)
+        changed = _changed(f, access, granule, window, distance, lanes_on)
     for part in range(parts):
         lanes = [(part * W + i) // parts for i in range(W)]
         me = f.argument("site") << THREAD_BITS | first + f.lanes_const("i32", lanes)
-        mask = f.argument("m")
+        mask = lanes_on
         if parts > 1 and W > 1:
             mask = f.term(f.shuffle(mask, mask, lanes))
         here = index + part * W if part else index
@@ -257,15 +297,15 @@ def _check_in_space(
 
 
 def _changed(
-    f: FunctionBuilder, access: CheckedAccess, granule: int, window: _Window, distance: Term
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: _Window, distance: Term, lanes_on: Term
 ) -> list[Term]:
-    """For each part of W granules, the lanes whose store changes the value, i1.
+    """For each part of W granules, the lanes whose store changes the value, i1. ``lanes_on``: those that store.
 
     Lanes that end outside the window, which memcheck reports, read nothing.
     """
     W, size, value = access.width, access.size, f.argument("v")
     ends = f.term(f.splat(distance)) + f.lanes_const("i64", [(i + 1) * size for i in range(W)])
-    inside = f.argument("m") & (ends <= f.splat(window.size))
+    inside = lanes_on & (ends <= f.splat(window.size))
     start = (window.base + distance).to("ptr")
     if W == 1:
         itself = Value(f.local(access.bits), "ptr")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.analysis.cfg import Cfg
@@ -40,6 +41,8 @@ _LAUNCH, _FIRST = Value("%launch", "ptr"), Value("%t0", "i32")
 
 class Racecheck(Sanitizer):
     """Finds conflicting accesses that are not ordered."""
+
+    sees_rows = True
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Find what must be checked, and add the functions that check it."""
@@ -116,17 +119,30 @@ class RaceObserver(WarpObserver):
 
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
         """Check an access before it is made. A compare-and-swap is checked when its outcome is known."""
-        if "cas" in i.modifiers:
-            return
+        if "cas" not in i.modifiers:
+            self._accesses(i, access, values)
+
+    def accesses_row(
+        self, i: Instruction, access: Access, step: Value | int, values: Sequence[Value] = ()
+    ) -> None:
+        """Check a row of elements before it is loaded or stored."""
+        assert isinstance(step, int)
+        if step == access.kind.bytes and kind_of(i) in (READ, WRITE):
+            self._accesses(i, access, values, is_row=True)
+        else:
+            steps = self.fn.b.lanes_const("i64", [n * step for n in range(self.fn.width)])
+            self._accesses(i, replace(access, address=self.fn.b.add(access.address, steps)), values)
+
+    def _accesses(self, i: Instruction, access: Access, values: Sequence[Value], is_row: bool = False) -> None:
         group = self._checks.groups.get(id(i))
         if group is None:
-            self._check(i, access, kind_of(i), values, self._needed(i))
+            self._check(i, access, kind_of(i), values, self._needed(i), is_row)
             return
         fn, b = self.fn, self.fn.b
         state = fn.field(Launch, Launch.race, element="ptr")
         unchanged = load_field(b, RaceState, state.text, RaceState.unchanged)
         with b.when(b.compare("eq", b.land(unchanged, 1 << group), 0)):
-            self._check(i, access, READ, values, self._needed(i))
+            self._check(i, access, READ, values, self._needed(i), is_row)
 
     def _needed(self, i: Instruction) -> Value | None:
         """The lanes that need the result of a load; None if all do."""
@@ -193,10 +209,12 @@ class RaceObserver(WarpObserver):
         race: int,
         values: Sequence[Value] = (),
         only: Value | None = None,
+        is_row: bool = False,
     ) -> None:
         """Check an access in the active lanes.
 
         Args:
+            is_row: whether the lanes access a row of elements; its address is that of the first one.
             race: the kind of record that it leaves.
             values: what a store is about to write.
             only: the lanes that leave a record; None: all active lanes.
@@ -209,6 +227,11 @@ class RaceObserver(WarpObserver):
         if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
             self._strong(i, address)
         number = site_number(access.site)
+        if is_row:
+            row = self._checks.function(CheckedAccess(race, space, size, W, is_row=True))
+            value = {"v": b.splat(b.as_integer(values[0]))} if race == WRITE else {}
+            call(b, row, a=address, **value, m=_bits(fn, mask), **code_context(number))
+            return
         is_same = address.lanes == 1 and W > 1 and race != WRITE
         check = self._checks.function(CheckedAccess(race, space, size, W, is_same))
         for n in range(access.count):
