@@ -279,8 +279,8 @@ def st(fn: Surroundings, i: Instruction) -> None:
             observer.accesses_row(i, Access(low, f.space, f.kind, site), stride, values)
         companions = _stored(fn, i, sources, f)
         name = fn.unit.row_access(True, f.kind.llvm, f.space, stride, bool(companions))
-        lanes = [fn.b.typed(fn.b.splat(value)) for value in (values[0], *companions, fn.active)]
-        fn.b.invoke(name, "void", f"{fn.b.typed(low)}, {', '.join(lanes)}, {fn.access_context(site)}")
+        given = [low, *(fn.b.splat(value) for value in (values[0], *companions, fn.active))]
+        fn.b.invoke(name, "void", f"{', '.join(map(fn.b.typed, given))}, {fn.access_context(site)}")
         return
     address = fn.address(i, i.operands[0], f.space)
     store_values(fn, i, address, f, values, _stored(fn, i, sources, f))
