@@ -12,7 +12,7 @@ widening is linear only if the number is known not to wrap (:mod:`kcheck.ptx.ana
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import divisors, ranges
@@ -68,18 +68,15 @@ def analyze(
     divergent_symbols: Callable[[str], bool],
     width: int,
     axis: str = "x",
-    excluded: Set[str] = frozenset(),
 ) -> AffineRegisters:
     """Which registers have a stride, and the bounds of registers.
 
     Args:
-        excluded: registers that get no stride.
         constants: registers that are a literal.
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
         axis: the axis along which the threads of a vector are neighbors.
     """
     found_here = _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width, axis)
-    found_here.exclude(excluded)
     return AffineRegisters(found_here.run(), found_here.bounds)
 
 
@@ -103,7 +100,7 @@ class _AffineAnalysis:
         self.counts = (f"tid.{axis}", "laneid")
         self.shapes: dict[str, AffineShape] = {}
         self.definitions: list[tuple[str, Instruction]] = []
-        excluded: set[str] = set()
+        excluded = set(found.accompanied)
         for n in cfg.order:
             for operation in cfg.blocks[n].operations:
                 for register in writes(operation):
@@ -118,11 +115,6 @@ class _AffineAnalysis:
                         self.definitions.append((name, operation))
         self.definitions = [(name, i) for name, i in self.definitions if name not in excluded]
         self.candidates = {name for name, _ in self.definitions}
-
-    def exclude(self, names: Set[str]) -> None:
-        """Give these registers no stride."""
-        self.definitions = [(name, i) for name, i in self.definitions if name not in names]
-        self.candidates -= names
 
     def run(self) -> Mapping[str, int]:
         """Optimistic: a register is assumed to have a stride until a definition contradicts this."""

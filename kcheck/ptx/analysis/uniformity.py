@@ -41,10 +41,13 @@ class Uniformity:
         uniform: registers that one scalar can hold.
         live_in_inactive_lanes: by block, the registers (as bits of ``Liveness.number``) whose writes there must be
             blended.
+        accompanied: registers with companions (:meth:`kcheck.ptx.isa.events.Observer.companions`), which may
+            differ between lanes: they get no stride.
     """
 
     uniform: frozenset[str]
     live_in_inactive_lanes: Mapping[int, int]
+    accompanied: frozenset[str] = frozenset()
 
 
 def analyze(

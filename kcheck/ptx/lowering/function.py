@@ -74,7 +74,6 @@ class FunctionLowering(Registers):
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
         observers: those of the sanitizers. ``carrier``: the one that keeps companions in memory.
-        accompanied: registers with companions. Each lane computes them, because its companions may differ.
         symbols: registers that only one instruction writes, with the address of a symbol.
         halves: by register with the address of a 32-bit word, of which an atomic updates 8 or 16 bits: the
             register with the address of these bits.
@@ -105,7 +104,6 @@ class FunctionLowering(Registers):
         self.constants: Mapping[str, int] = {}
         self.observers: tuple[Observer, ...] = ()
         self.carrier: Carrier | None = None
-        self.accompanied: frozenset[str] = frozenset()
         self.symbols: Mapping[str, Symbol] = {}
         self.halves: Mapping[str, Register] = {}
         self._sums: dict[str, tuple[int, Register]] = {}

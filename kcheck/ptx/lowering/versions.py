@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
@@ -95,15 +96,14 @@ def _facts(
     fn.nans = nans.analyze(graph)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
     fn.watch(observer for observer in observers if observer is not None)
-    fn.accompanied = frozenset(
-        name for name, kind in live.types.items() if any(o.companions(name, kind) for o in fn.observers)
-    )
     if unit.in_rows:
-        known = affine.analyze(
-            graph, live, found, fn.constants, divergent, unit.width, unit.axis, excluded=fn.accompanied
+        accompanied = frozenset(
+            name for name, kind in live.types.items() if any(o.companions(name, kind) for o in fn.observers)
         )
+        alone = replace(found, accompanied=accompanied)
+        known = affine.analyze(graph, live, alone, fn.constants, divergent, unit.width, unit.axis)
         fn.strides = known.strides
-        level = fn.uniform - fn.accompanied
+        level = fn.uniform - accompanied
         fn.limits = lane_limits.find(graph, fn.strides, level, known.bounds, unit.width)
     has_versions = all(sanitizer.sees_versions for sanitizer in sanitizers)
     if unit.width > 1 and unit.sees_rows and not unit.outlined and has_versions:
