@@ -1,13 +1,13 @@
 """Loads and stores whose addresses were checked in advance for all threads of a block.
 
-They check no address again. Loads ignore the mask of the active lanes.
+They check no address again. Loads ignore the mask of the active lanes, unless inactive lanes were not checked.
 """
 
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import LIKELY
-from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
+from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, masked_store
 from kcheck.ptx.isa.surroundings import AdmittedLanes, Surroundings
 from kcheck.ptx.syntax.types import PtxType
 
@@ -16,10 +16,16 @@ _SHUFFLED = 4
 
 
 def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
-    """The element of each lane, or a scalar if all lanes access the same element. Inactive lanes load, too."""
+    """The element of each lane, or a scalar if all lanes access the same element. Inactive lanes that were checked
+    load, too."""
     b, step = fn.b, lanes.step
     if step == 0:
         return _load(fn, lanes.first, kind, 1)
+    if lanes.lacks_lanes:
+        mask = b.splat(fn.active)
+        if step == kind.bytes:
+            return masked_load(b, kind.llvm, _pointer(fn, lanes.first), kind.bytes, mask)
+        return masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, mask)
     if step == kind.bytes:
         return _load(fn, lanes.first, kind, fn.width)
     if step == 2 * kind.bytes and kind.bytes >= _SHUFFLED:

@@ -95,11 +95,13 @@ class AdmittedLanes:
         first: of the first lane, i64.
         step: the stride between lanes in bytes; an i64 if it is not a compile-time constant.
         all_on: whether all lanes are active.
+        lacks_lanes: whether only the addresses of active lanes were checked.
     """
 
     first: Value
     step: int | Value
     all_on: bool
+    lacks_lanes: bool = False
 
 
 class Surroundings(Protocol):

@@ -65,6 +65,7 @@ class FunctionLowering(Registers):
         covered: accesses (by ``id``) that were checked for the whole block.
         skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
         all_on: whether it is known that all lanes execute the current instruction.
+        lacks_lanes: whether covered accesses were checked for the active lanes only.
         inlining: an attribute of calls of vector accesses: ``noinline`` where a loop has a faster version.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
@@ -93,7 +94,7 @@ class FunctionLowering(Registers):
         self.limits: Mapping[int, LaneLimit] = {}
         self.covered: frozenset[int] = frozenset()
         self.skipped: frozenset[int] = frozenset()
-        self.all_on = False
+        self.all_on = self.lacks_lanes = False
         self.inlining = ""
         self.rows: Rows | None = None
         self.in_loop = False
@@ -386,7 +387,7 @@ class FunctionLowering(Registers):
         assert line is not None
         step = line.step if line.step.text.startswith("%") else int(line.step.text)
         first = self.b.add(line.first, operand.offset) if operand.offset else line.first
-        return AdmittedLanes(first, step, self.all_on)
+        return AdmittedLanes(first, step, self.all_on, self.lacks_lanes)
 
     # --- arguments of calls
 

@@ -3,8 +3,9 @@
 Most indices are sums of multiples of the thread's indices in its block. The least and the greatest value of such
 a sum in a block are at its corners. So a few scalars show, once for each block, which way all threads go at the
 branches before the body of a kernel, and whether all elements that an instruction accesses are in one allocation.
-Blocks for which both are known run a second version of the kernel, without guards and range checks; the others, at
-the border of an array, run the general version.
+Blocks for which both are known run a second version of the kernel, without guards and range checks; the others run
+the general version. At the border of an array, some threads do not pass the guards. If these leave the kernel at
+once, the second version runs the others (:mod:`kcheck.ptx.lowering.interior_box`).
 
 If the second version touches memory only by such accesses, neighboring blocks along the axis of the vectors run as
 one block, a *strip*: row by row, in the order of the array in memory.
@@ -50,7 +51,8 @@ class Interior:
 
     Attributes:
         cfg: the control flow graph without branches that go the same way for all threads of an interior block.
-        decided: the guards of these branches, with the values that they must have.
+        decided: the guards of these branches, with the values that they must have, and whether threads in which a
+            guard has the other value leave the kernel at once, without having accessed memory.
         chosen: by block that ends in such a branch, the index of the successor that all threads take.
         evaluated: the instructions whose results are known for a whole block, in order.
         skipped: those of them (by ``id``) that the version does not contain.
@@ -60,7 +62,7 @@ class Interior:
     """
 
     cfg: Cfg
-    decided: tuple[tuple[Register, bool], ...]
+    decided: tuple[tuple[Register, bool, bool], ...]
     chosen: Mapping[int, int]
     evaluated: tuple[Instruction, ...]
     skipped: frozenset[int]
@@ -105,7 +107,7 @@ class _Search:
         self.shapes: dict[str, Axes] = {}
         self.made: dict[str, Instruction] = {}
         self.chosen: dict[int, int] = {}
-        self.decided: list[tuple[Register, bool]] = []
+        self.decided: list[tuple[Register, bool, bool]] = []
         self.path: list[int] = []
         counts: dict[str, int] = {}
         for n in cfg.order:
@@ -117,13 +119,14 @@ class _Search:
     def walk(self) -> None:
         """Evaluate instructions and decide guards, up to the first guard that cannot be decided."""
         headers = {loop.header for loop in self.cfg.loops}
-        n, seen = self.cfg.order[0], set[str]()
+        n, seen, is_harmless = self.cfg.order[0], set[str](), not self.fn.observers
         while n not in headers and n not in self.path:
             self.path.append(n)
             block = self.cfg.blocks[n]
             for operation in block.body:
                 self._note(operation, seen)
                 seen.update(r.name for r in reads(operation))
+                is_harmless = is_harmless and not _has_effect(operation)
             if not block.successors:
                 return
             end, k = block.terminator, 0
@@ -135,7 +138,8 @@ class _Search:
                 seen.add(end.guard.name)
                 k = self._busier(block)
                 self.chosen[n] = k
-                self.decided.append((end.guard, (k == 0) != end.negated))
+                leaves = is_harmless and self.cfg.blocks[block.successors[1 - k]].only_leaves
+                self.decided.append((end.guard, (k == 0) != end.negated, leaves))
             n = block.successors[k]
 
     def _busier(self, block: BasicBlock) -> int:
@@ -190,7 +194,7 @@ class _Search:
         accesses = tuple(o for o in operations if isinstance(o, Instruction) and self._is_covered(o))
         if not accesses:
             return None
-        names = {guard.name for guard, _ in self.decided} | {_base(i).name for i in accesses}
+        names = {guard.name for guard, _, _ in self.decided} | {_base(i).name for i in accesses}
         needed: set[str] = set()
         while names:
             name = names.pop()
@@ -218,8 +222,10 @@ class _Search:
         own = f"tid.{self.fn.unit.axis}", self.strip, "laneid", "lanemask", "warpid"
         if any(isinstance(x, Special) and x.name.startswith(own) for x in operation.operands):
             return False
+        if _has_effect(operation):
+            return False
         if operation.opcode in EFFECTS:
-            return operation.opcode in MOVES or (operation.opcode == "ld" and "param" in operation.modifiers)
+            return True
         floats = operation.modifiers[-1:] in (("f32",), ("f64",))
         return operation.opcode not in ("trap", "brx", "div", "rem") or floats
 
@@ -262,6 +268,14 @@ def _base(i: Instruction) -> Register:
     base = address_of(i).base
     assert isinstance(base, Register)
     return base
+
+
+def _has_effect(operation: Operation) -> bool:
+    """Whether an operation does something other than compute a result from registers and parameters."""
+    if isinstance(operation, Call):
+        return True
+    is_known = operation.opcode in MOVES or (operation.opcode == "ld" and "param" in operation.modifiers)
+    return operation.opcode in EFFECTS and not is_known
 
 
 def _is_integer(kind: str) -> bool:

@@ -24,6 +24,7 @@ from kcheck.ptx.lowering.affine_values import operand_types, row_of
 from kcheck.ptx.lowering.block_values import ALONG, BlockValue, Scalars, Steps, is_constant
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior import address_of
+from kcheck.ptx.lowering.interior_box import Box
 from kcheck.ptx.syntax.ast import Instruction, Operand, Register, Special
 from kcheck.ptx.syntax.opcodes import MOVES
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -47,21 +48,24 @@ class BlockEvaluator:
     """Evaluates instructions for a whole strip of blocks.
 
     Args:
-        joins: whether strips may have several blocks.
+        joins: whether strips may have several blocks; ``edges``: whether vectors may lack lanes.
 
     Attributes:
+        box: the threads that pass the guards.
         values: of registers; ``predicates``: of predicates.
         holds: the conditions for an interior block, i1 scalars.
     """
 
-    def __init__(self, fn: FunctionLowering, joins: bool) -> None:
+    def __init__(self, fn: FunctionLowering, joins: bool, edges: bool) -> None:
         self.fn = fn
         self.strip = f"ctaid.{fn.unit.axis}" if joins else ""
         self.s = Scalars(fn.b)
+        self.box = Box(fn, self.s, edges=edges)
         self.values: dict[str, BlockValue] = {}
         self.predicates: dict[str, BlockPredicate] = {}
         self.holds: list[Value] = []
         self._bounds: dict[tuple[BlockValue, bool], tuple[Value, Value]] = {}
+        self._made: dict[str, Instruction] = {}
 
     # --- instructions
 
@@ -73,13 +77,38 @@ class BlockEvaluator:
             self.values[target.name] = BlockValue(load_parameter(self.fn, i))
         elif target.type == "pred":
             self.predicates[target.name] = self._predicate(i)
+            self._made[target.name] = i
         else:
             self.values[target.name] = self._value(i)
 
-    def decide(self, guard: Register, wanted: bool) -> None:
-        """Require that a guard has this value in all threads."""
-        known = self.predicates[guard.name]
-        self.holds.append(known.true if wanted else known.false)
+    def decide(self, guard: str, wanted: bool, leaves: bool) -> None:
+        """Require that a guard has this value in all threads; with ``leaves``, in all threads of the box."""
+        i, known = self._made[guard], self.predicates[guard]
+        if leaves and i.opcode == ("and" if wanted else "or"):
+            for operand in i.operands[1:]:
+                assert isinstance(operand, Register)
+                self.decide(operand.name, wanted, leaves)
+        elif not (leaves and i.opcode == "setp" and self._limit_box(i, wanted)):
+            self.holds.append(known.true if wanted else known.false)
+
+    def _limit_box(self, i: Instruction, wanted: bool) -> bool:
+        """Leave threads out of the box in which a comparison does not have this value. Returns whether it can."""
+        relation, signed = _relation(i)
+        x, y = self._sources(i)
+        if relation in ("eq", "ne") or (x.is_uniform and y.is_uniform):
+            return False
+        if relation in ("gt", "ge"):
+            x, y = y, x
+        excess, included = self._apart(x, y, signed), relation in ("le", "ge")
+        if not wanted:
+            excess, included = self.s.difference(BlockValue(self.s.b.const("i64", 0)), excess), not included
+        if not included:
+            excess = BlockValue(self.s.add(excess.first, self.s.b.const("i64", 1)), excess.steps)
+        is_limited = self.box.leave_out(excess)
+        axis = self.box.axis
+        if is_limited and excess.steps[axis] is not None:
+            self.join(excess.steps[axis], excess.steps[3], self.fn.field(Launch, Launch.block_dim, axis))
+        return is_limited
 
     def _sources(self, i: Instruction) -> list[BlockValue]:
         """The sources except predicates."""
@@ -207,9 +236,7 @@ class BlockEvaluator:
         if x.is_uniform and y.is_uniform:
             result = self._emit(i, x.first, y.first)
             return BlockPredicate(result, self.s.b.invert(result))
-        name, kind = i.modifiers
-        condition = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(name, name)
-        signed = TYPES[kind].kind == "signed" and condition == name
+        condition, signed = _relation(i)
         if condition in ("eq", "ne"):
             found = self._equal(x, y)
             return found if condition == "eq" else BlockPredicate(found.false, found.true)
@@ -232,13 +259,17 @@ class BlockEvaluator:
 
     def _span(self, x: BlockValue, y: BlockValue, signed: bool) -> tuple[Value, Value]:
         """The least and the greatest difference of two values, in 64 bits."""
+        apart = self._apart(x, y, signed)
+        low, high = self.extent(apart.steps)
+        return self.s.add(apart.first, low), self.s.add(apart.first, high)
+
+    def _apart(self, x: BlockValue, y: BlockValue, signed: bool) -> BlockValue:
+        """The difference of two values, in 64 bits."""
         both = []
         for value in (x, y):
             self.bounds(value, signed)
             both.append(value if value.first.type == "i64" else self._widened_as_known(value, signed))
-        apart = self.s.difference(*both)
-        low, high = self.extent(apart.steps)
-        return self.s.add(apart.first, low), self.s.add(apart.first, high)
+        return self.s.difference(*both)
 
     def _widened_as_known(self, x: BlockValue, signed: bool) -> BlockValue:
         if x.is_uniform:
@@ -300,6 +331,23 @@ class BlockEvaluator:
             low, high = s.add(low, s.least(away)), s.add(high, s.most(away))
         return low, high
 
+    def _reach(self, steps: Steps) -> tuple[Value, Value]:
+        """:meth:`extent` in the threads of the box, for a value that continues from block to block."""
+        s, box = self.s, self.box
+        outside = [step if box.ends(k) is None else None for k, step in enumerate(steps)]
+        if box.ends(box.axis) is not None:
+            outside[3] = None  # positions along the axis count through all blocks
+        low, high = self.extent(tuple(outside))
+        for k, step in enumerate(steps[:3]):
+            ends = box.ends(k)
+            if step is None or ends is None:
+                continue
+            self._limit(step, _STEP)
+            first, last = (s.mul(step, place) for place in ends)
+            low = s.add(low, self.s.b.intrinsic("smin", first, last))
+            high = s.add(high, self.s.b.intrinsic("smax", first, last))
+        return low, high
+
     def join(self, along: Value | None, between: Value | None, row: Value) -> None:
         """Require that a value continues in each row of a strip from block to block, unless there is one block.
 
@@ -342,7 +390,7 @@ class BlockEvaluator:
 
     def _inside(self, address: BlockValue, offsets: tuple[int, int], size: int, site: int) -> None:
         b, s = self.s.b, self.s
-        low, high = self.extent(address.steps)
+        low, high = self._reach(address.steps)
         sites = s.once("sites", lambda: load_field(b, Worker, "%worker", Worker.sites, element="ptr"))
         place = site * ctypes.sizeof(SiteCache)
         cache = b.value(f"getelementptr i8, ptr {sites.text}, i64 {place}", "ptr")
@@ -359,6 +407,13 @@ class BlockEvaluator:
                 continue
             if s.is_new(f"aligned {size}", step):
                 self.holds.append(b.compare("eq", b.land(step, size - 1), 0))
+
+
+def _relation(i: Instruction) -> tuple[str, bool]:
+    """How a ``setp`` compares, without what it says about the sign of numbers, and whether numbers are signed."""
+    name, kind = i.modifiers
+    relation = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(name, name)
+    return relation, TYPES[kind].kind == "signed" and relation == name
 
 
 _RULES: Mapping[str, Callable[[BlockEvaluator, Instruction, list[BlockValue]], BlockValue]] = {

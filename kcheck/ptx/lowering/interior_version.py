@@ -13,6 +13,7 @@ first thread of the block and from the position of the vector.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from kcheck.ptx.abi import AXES, Launch
@@ -23,11 +24,26 @@ from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.lowering import vector_loop
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior import Interior
+from kcheck.ptx.lowering.interior_box import EDGES
 from kcheck.ptx.lowering.interior_values import BlockEvaluator
 from kcheck.ptx.lowering.suspension import StateLayout
 from kcheck.ptx.lowering.warp import ATTRIBUTES, ControlFacts, WarpFunction
 from kcheck.ptx.runtime.layout import INTERIOR
 from kcheck.ptx.syntax.ast import Instruction, Operation
+
+_LABEL = re.compile(r"[\w.]+:")
+_NAME = re.compile(r"%([\w.]+)")
+
+
+def renamed(lines: Sequence[str], suffix: str) -> list[str]:
+    """The lines with other labels, so that a function can contain both."""
+    labels = {line.partition(":")[0] for line in lines if _LABEL.match(line)}
+    return [
+        _NAME.sub(lambda name: f"{name[0]}.{suffix}" if name[1] in labels else name[0], line)
+        if not _LABEL.match(line)
+        else f"{line.partition(':')[0]}.{suffix}:"
+        for line in lines
+    ]
 
 
 def no_interior() -> Definition:
@@ -64,30 +80,46 @@ class InteriorVersion(WarpFunction):
         """The definition of INTERIOR, whatever ``name`` is."""
         b, fn, interior = self.b, self.fn, self.interior
         fn.unit.repeats = True
-        evaluator = BlockEvaluator(fn, interior.joins)
+        size = sum(len(self.cfg.blocks[n].operations) for n in self.cfg.order) - len(interior.skipped)
+        evaluator = BlockEvaluator(fn, interior.joins, edges=size <= EDGES)
         for operation in interior.evaluated:
             evaluator.evaluate(operation)
-        for guard, wanted in interior.decided:
-            evaluator.decide(guard, wanted)
+        for guard, wanted, leaves in interior.decided:
+            evaluator.decide(guard.name, wanted, leaves)
         evaluator.admit(interior.accesses, self.site_of)
         test = b.take()
         fn.block_values = evaluator.values
+        whole = self._vector(interior.everywhere, Value("-1", self.bits))
+        limits = evaluator.box.ranges.get(evaluator.box.axis)
+        part = None if limits is None else renamed(self._vector(frozenset(), Value("%edge", self.bits)), "edge")
+        has_row = evaluator.box.has_row(fn.row)
+        found = self._found(evaluator)
+        test += b.take()
+        head, begin = self._parts([], [])
+        fn.unit.repeats = False
+        rows = vector_loop.Rows(fn.row.lines, has_row, limits)
+        vector = vector_loop.VectorCode(begin, whole, part)
+        lines = vector_loop.interior_loop(self.width, test, found, rows, vector, b.references)
+        references = frozenset(b.references)
+        return Definition(INTERIOR, (*head, *lines), references, attributes=ATTRIBUTES, exported=True)
+
+    def _vector(self, everywhere: frozenset[int], lanes: Value) -> list[str]:
+        """The lines for a vector.
+
+        Args:
+            everywhere: the blocks that all lanes execute.
+            lanes: the lanes that execute the first block, as bits.
+        """
+        b, fn = self.b, self.fn
+        b.line(f"store {b.typed(lanes)}, ptr {self._mask(self.cfg.order[0])}")
+        b.jump("C0")
         for k, n in enumerate(self.cfg.order):
-            fn.all_on = n in interior.everywhere
+            fn.all_on = n in everywhere
+            fn.lacks_lanes = not everywhere
             self._block(k, n)
         b.label("fin")
         b.jump("over")
-        body = b.take()
-        b.line(f"store {self.bits} -1, ptr {self._mask(self.cfg.order[0])}")
-        b.jump("C0")
-        begin = b.take()
-        found = self._found(evaluator)
-        test += b.take()
-        head, each = self._parts(begin, body)
-        fn.unit.repeats = False
-        lines = vector_loop.interior_loop(self.width, test, found, fn.row.lines, each, b.references)
-        references = frozenset(b.references)
-        return Definition(INTERIOR, (*head, *lines), references, attributes=ATTRIBUTES, exported=True)
+        return b.take()
 
     def _found(self, evaluator: BlockEvaluator) -> tuple[Value, Value]:
         """Whether these are interior blocks, and the number of threads in a row of a block."""

@@ -148,8 +148,11 @@ class Registers:
         return first
 
     def _along_row(self, p: Builder, *, axis: str, step: Value) -> Value:
-        index = self.cached_for_row(axis, lambda p: special.thread_index(p, axis, 1, "%from"))
-        return p.mul(p.resize(index, step.type), step)
+        return p.mul(p.resize(self.index_of_row(axis), step.type), step)
+
+    def index_of_row(self, axis: str) -> Value:
+        """The index of the current row of threads along an axis other than its own, i32."""
+        return self.cached_for_row(axis, lambda p: special.thread_index(p, axis, 1, "%from"))
 
     def cached_for_row(self, key: str, make: Callable[[Builder], Value]) -> Value:
         """A value computed once for each row of threads, in a version for interior blocks."""

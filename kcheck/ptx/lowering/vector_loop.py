@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.calls import call
@@ -114,12 +115,42 @@ def _interior_first(b: FlowBuilder, width: int) -> dict[str, str]:
     return {"state": state.text, "first": done.text, "lanes": lanes_from(b, done, end, width).text}
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a strip.
+
+    Attributes:
+        lines: for each row. They use ``%from``, the number of its first thread.
+        runs: whether a row runs, i1; None: all do.
+        limits: the first position in a row that runs, and the one after the last, i64; None: all run.
+    """
+
+    lines: Sequence[str]
+    runs: Value | None = None
+    limits: tuple[Value, Value] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCode:
+    """The lines for one vector. They use its ``%warp``, ``%t0`` and ``%place`` in the row.
+
+    Attributes:
+        begin: those at the beginning.
+        whole: the others. They branch to ``%over`` at the end.
+        part: the same for a vector that lacks lanes; those that it has are ``%edge``. None: no vector does.
+    """
+
+    begin: Sequence[str]
+    whole: Sequence[str]
+    part: Sequence[str] | None = None
+
+
 def interior_loop(
     width: int,
     test: Sequence[str],
     found: tuple[Value, Value],
-    row: Sequence[str],
-    body: Sequence[str],
+    rows: Rows,
+    vector: VectorCode,
     references: set[str],
 ) -> list[str]:
     """The body of INTERIOR after its entry block. It runs each row through all blocks, because of the caches.
@@ -128,9 +159,6 @@ def interior_loop(
         test: the lines that compute ``found``.
         found: whether these are interior blocks, i1, and the number of threads in a row of a block, i32: all
             threads of the block, or a multiple of the width.
-        row: the lines for each row. They use ``%from``, the number of its first thread.
-        body: the lines for one vector: they use its ``%warp``, ``%t0`` and ``%place`` in the row, and branch to
-            ``%over`` at the end.
         references: the names that the function refers to; extended here.
     """
     head, b, i32 = (
@@ -148,10 +176,16 @@ def interior_loop(
     head.label("border")
     head.leave(head.const(i32, 0))
     head.label("interior")
-    head.jump("row")
+    first, stop = head.const(i32, 0), length
+    if rows.limits is not None:
+        low, after = (head.resize(limit, i32) for limit in rows.limits)
+        first, stop = head.land(low, -width), head.intrinsic("smin", after, length)
+        head.branch(head.compare("slt", low, stop), "row", "last")
+    else:
+        head.jump("row")
     b.label("over")
     place = b.add(Value("%place", i32), width)
-    b.branch(b.compare("ult", place, length), "vector", "ended")
+    b.branch(b.compare("slt", place, stop), "vector", "ended")
     b.label("ended")
     begin = b.add(Value("%from", i32), threads)
     b.branch(b.compare("ult", begin, end), "row", "last")
@@ -159,12 +193,37 @@ def interior_loop(
     b.leave(b.land(end, -width))
     head.label("row")
     head.phi(i32, [("0", "interior"), (begin.text, "ended")], "%from")
-    head.lines.extend(row)
+    head.lines.extend(rows.lines)
+    if rows.runs is None:
+        head.jump("begins")
+    else:
+        head.branch(rows.runs, "begins", "ended")
+    head.label("begins")
     head.jump("vector")
     head.label("vector")
-    head.phi(i32, [("0", "row"), (place.text, "over")], "%place")
+    head.phi(i32, [(first.text, "begins"), (place.text, "over")], "%place")
     head.line("%t0 = add i32 %from, %place")
-    vector = head.shift("lshr", Value("%t0", i32), width.bit_length() - 1)
-    offset = head.mul(head.resize(vector, "i64"), call(head, VECTOR_BYTES))
+    number = head.shift("lshr", Value("%t0", i32), width.bit_length() - 1)
+    offset = head.mul(head.resize(number, "i64"), call(head, VECTOR_BYTES))
     head.line(f"%warp = getelementptr i8, ptr %state, {head.typed(offset)}")
-    return [*test, *head.lines, *body, *b.lines]
+    head.lines.extend(vector.begin)
+    if rows.limits is None or vector.part is None:
+        return [*test, *head.lines, *vector.whole, *b.lines]
+    here = Value("%place", i32)
+    lacks_first, lacks_last = (head.compare("sgt", x, y) for x, y in ((low, here), (head.add(here, width), stop)))
+    head.branch(head.lor(lacks_first, lacks_last), "part", "whole", UNLIKELY)
+    edge, whole = (FlowBuilder(width, prefix=name, references=references) for name in ("edge", "whole"))
+    edge.label("part")
+    _mask_of_edge(edge, edge.sub(low, here), edge.sub(edge.add(here, width), stop))
+    whole.label("whole")
+    return [*test, *head.lines, *edge.lines, *vector.part, *whole.lines, *vector.whole, *b.lines]
+
+
+def _mask_of_edge(b: FlowBuilder, before: Value, behind: Value) -> None:
+    """Define ``%edge``: the lanes except the first ``before`` and the last ``behind``: i32, less than the width.
+    Negative numbers count as 0."""
+    bits = f"i{b.width}"
+    ones, zero = b.const(bits, -1), b.const("i32", 0)
+    first, last = (b.resize(b.intrinsic("smax", missing, zero), bits) for missing in (before, behind))
+    lanes = b.land(b.op("shl", ones, first), b.op("lshr", ones, last))
+    b.line(f"%edge = or {b.typed(lanes)}, 0")
