@@ -211,6 +211,45 @@ def test_lanes_outside_do_not_load(at_end: bool, width: int) -> None:
         assert not plain[1].faults
 
 
+STRIDED = f"""{HEAD}.visible .entry k(.param .u64 a, .param .u64 out, .param .u64 step, .param .u64 count)
+{{
+.reg .u32 %t<9>, %b<9>, %n<9>, %r<9>; .reg .u64 %a, %o, %s, %c, %l<9>, %d<20>; .reg .pred %q<9>; .reg .u16 %v;
+ld.param.u64 %a, [a]; ld.param.u64 %o, [out]; ld.param.u64 %s, [step]; ld.param.u64 %c, [count];
+{index(1, "x")}
+setp.ge.s64 %q1, %l1, %c; @%q1 bra E;
+mul.lo.s64 %d10, %l1, STEP; add.s64 %d11, %a, %d10; shl.b64 %d12, %l1, 3; add.s64 %d13, %o, %d12;
+ld.global.KIND %VALUE, [%d11]; CVT st.global.u64 [%d13], %d14;
+E: ret;
+}}"""
+KINDS = {
+    "u8": (1, "v", "cvt.u64.u16 %d14, %v;"),
+    "u16": (2, "v", "cvt.u64.u16 %d14, %v;"),
+    "u32": (4, "r1", "cvt.u64.u32 %d14, %r1;"),
+    "u64": (8, "d14", ""),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [2, 8, 16, 32])
+def test_strided_loads(kind: str, width: int) -> None:
+    """The colors of a pixel, for example. The first and the last element are next to pages that cannot be
+    accessed."""
+    size, value, convert = KINDS[kind]
+    text = STRIDED.replace("KIND", kind).replace("VALUE", value).replace("CVT", convert)
+    for times, is_known, at_end in product((0, 1, 2, 3, 4, 5, 12), (False, True), (False, True)):
+        step, count, seen = times * size, 200, []
+        a, _ = PAGES.arrays((count - 1) * step + size, at_end=at_end)
+        _, out = PAGES.arrays(8 * count, at_end=True)
+        a[:] = np.random.default_rng(7).integers(0, 256, len(a), np.uint8)
+        known = text.replace("STEP", str(step) if is_known else "%s")
+        for interiors, lanes in ((False, 1), (False, width), (True, width)):
+            out[:] = 7
+            ended = launch(known, [a, out, step, count], lanes, (5,), (64,), interiors=interiors)
+            assert not ended.faults
+            seen.append(out.tobytes())
+        assert seen[0] == seen[1] == seen[2]
+
+
 def test_the_border_runs_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version without its stores shows which elements it writes: all but those of the first block, which finds
     out where the arrays are."""

@@ -11,8 +11,9 @@ from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, mas
 from kcheck.ptx.isa.surroundings import AdmittedLanes, Surroundings
 from kcheck.ptx.syntax.types import PtxType
 
-_SHUFFLED = 4
-"""The smallest element, in bytes, that processors permute between lanes with one instruction."""
+_TIMES = (1, 2, 3, 4)
+"""Strides, in elements, of loads without a gather: that of an array's last axis, and those of an array whose last
+axis has the coordinates of a point or the colors of a pixel."""
 
 
 def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
@@ -26,20 +27,26 @@ def load(fn: Surroundings, lanes: AdmittedLanes, kind: PtxType) -> Value:
         if step == kind.bytes:
             return masked_load(b, kind.llvm, _pointer(fn, lanes.first), kind.bytes, mask)
         return masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, mask)
-    if step == kind.bytes:
-        return _load(fn, lanes.first, kind, fn.width)
-    if step == 2 * kind.bytes and kind.bytes >= _SHUFFLED:
-        return _every_other(fn, lanes.first, kind)
     every = Value("splat (i1 true)", "i1", fn.width)
     if isinstance(step, int):
+        times, rest = divmod(step, kind.bytes)
+        if times in _TIMES and not rest:
+            return _of_every(fn, lanes.first, kind, times)
         return masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, every)
     slot = f"%{b.fresh('lanes')}"
     fn.prologue.line(f"{slot} = alloca <{fn.width} x {kind.llvm}>")
-    with b.if_(b.compare("eq", step, kind.bytes)) as side_by_side:
-        b.line(f"store {b.typed(_load(fn, lanes.first, kind, fn.width))}, ptr {slot}")
-    with side_by_side.else_():
-        found = masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, every)
-        b.line(f"store {b.typed(found)}, ptr {slot}")
+
+    def choose(times: tuple[int, ...]) -> None:
+        if not times:
+            found = masked_gather(b, kind.llvm, _addresses(fn, lanes), kind.bytes, every)
+            b.line(f"store {b.typed(found)}, ptr {slot}")
+            return
+        with b.if_(b.compare("eq", step, times[0] * kind.bytes)) as near:
+            b.line(f"store {b.typed(_of_every(fn, lanes.first, kind, times[0]))}, ptr {slot}")
+        with near.else_():
+            choose(times[1:])
+
+    choose(_TIMES)
     return b.value(f"load <{fn.width} x {kind.llvm}>, ptr {slot}", kind.llvm, fn.width)
 
 
@@ -86,14 +93,19 @@ def _store(fn: Surroundings, lanes: AdmittedLanes, value: Value, kind: PtxType) 
         masked_store(b, value, pointer, kind.bytes, mask)
 
 
-def _every_other(fn: Surroundings, address: Value, kind: PtxType) -> Value:
-    """Load every other element with two loads and a shuffle, which is faster than a gather.
+def _of_every(fn: Surroundings, address: Value, kind: PtxType, times: int) -> Value:
+    """Load the first of every one to four elements. Two loads and a shuffle are faster than a gather.
 
     The second load ends with the last lane's element, so it does not read beyond the array.
     """
     b, W = fn.b, fn.width
-    first, last = (_load(fn, b.add(address, n * kind.bytes), kind, W) for n in (0, W - 1))
-    return b.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)])
+    if times == 1 or W == 1:
+        return _load(fn, address, kind, W)
+    span, part = (W - 1) * times + 1, W if times == 2 else 2 * W
+    begin = span - part
+    first, last = (_load(fn, b.add(address, n * kind.bytes), kind, part) for n in (0, begin))
+    places = [lane * times for lane in range(W)]
+    return b.shuffle(first, last, [n if n < part else part + n - begin for n in places])
 
 
 def _addresses(fn: Surroundings, lanes: AdmittedLanes) -> Value:

@@ -179,7 +179,7 @@ def interior_loop(
     first, stop = head.const(i32, 0), length
     if rows.limits is not None:
         low, after = (head.resize(limit, i32) for limit in rows.limits)
-        first, stop = head.land(low, -width), head.intrinsic("smin", after, length)
+        first, stop = head.land(low, -width), head.select(head.compare("slt", after, length), after, length)
         head.branch(head.compare("slt", low, stop), "row", "last")
     else:
         head.jump("row")
@@ -224,6 +224,8 @@ def _mask_of_edge(b: FlowBuilder, before: Value, behind: Value) -> None:
     Negative numbers count as 0."""
     bits = f"i{b.width}"
     ones, zero = b.const(bits, -1), b.const("i32", 0)
-    first, last = (b.resize(b.intrinsic("smax", missing, zero), bits) for missing in (before, behind))
+    first, last = (
+        b.resize(b.select(b.compare("sgt", missing, 0), missing, zero), bits) for missing in (before, behind)
+    )
     lanes = b.land(b.op("shl", ones, first), b.op("lshr", ones, last))
     b.line(f"%edge = or {b.typed(lanes)}, 0")
