@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 
 from kcheck.alignment import align_up
 from kcheck.dataclass import dataclass
@@ -171,6 +172,13 @@ class Suspender:
                 self._post(point, point.operation)
             else:
                 point.arrival.announce(fn, point.operation, lanes, point.number)
+        fn.active = before
+        self.save_registers(point, lanes)
+
+    def save_registers(self, point: SuspensionPoint, lanes: Value) -> None:
+        """Save the live registers of lanes."""
+        b, fn = self.fn.b, self.fn
+        before, fn.active = fn.active, self.fn.b.bits_mask(lanes, self.width)
         for name in point.live:
             kind = self.types[name]
             if name in point.kept and (self.width == 1 or not fn.is_scalar(name)):
@@ -238,7 +246,8 @@ class Suspender:
         if self.fn.left is not None:
             exited = self.fn.left()
             store_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited, exited)
-        warp_emulation.post(self.fn, operation, self.state.place)
+        put = partial(warp_emulation.put_in_state, self.fn, self.state.place)
+        warp_emulation.post(self.fn, operation, put)
 
     def _saved(self, point: SuspensionPoint, name: str, value: Value) -> str:
         """The address of a saved register: the same at all points for a vector, one at each point for a scalar."""

@@ -33,6 +33,7 @@ from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
+from kcheck.ptx.lowering.meetings import Meetings
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -97,9 +98,12 @@ class WarpFunction:
         }
         self.suspender = Suspender(fn, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
+        gone: list[str] = []
         if fn.function.is_entry and fn.width == WARP:
             leaving = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
-            fn.left = partial(left, fn, self.points, ["%exited", *leaving])
+            gone = ["%exited", *leaving]
+            fn.left = partial(left, fn, self.points, gone)
+        self.meetings = Meetings(fn, self.points, self.suspender, gone)
         self._skips = skips.analyze(cfg, self._barriers, facts.parts)
         position = {n: k for k, n in enumerate(cfg.order)}
         self._loop_ends: dict[int, list[Loop]] = {}  # by position of the last block
@@ -127,10 +131,12 @@ class WarpFunction:
     def definition(self, name: str) -> Definition:
         """Lower the function. ``name``: of a function that is not a kernel; a kernel's name is fixed."""
         b, fn, order = self.b, self.fn, self.cfg.order
+        position = {n: k for k, n in enumerate(order)}
         for k, n in enumerate(order):
             self._block(k, n)
         b.label("fin")
         self._finish()
+        self.meetings.write(lambda point: position[point.block], self._send, self._check_stop)
         b.label("abort")
         b.leave(b.const("i32", ABORTED) if fn.function.is_entry else Value("-1", self.bits))
         body = b.take()
@@ -236,6 +242,10 @@ class WarpFunction:
         pointer = field_address(b, Launch, "%launch", Launch.stop)
         flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
         return b.compare("ne", flag, 0)
+
+    def _check_stop(self, i: Instruction, lanes: Value) -> None:
+        with self.b.when(self._stop_flag()):
+            self._abort(self.fn.unit.site(i, ""), lanes)
 
     def _announced(self, n: int) -> Sequence[Operation]:
         """The operations of a block, for observers."""
@@ -428,7 +438,11 @@ class WarpFunction:
             fn.active = before
             self._send(point.block, lanes)
         with all_here.else_():
-            self._suspend(point, lanes)
+            if self.meetings.has(point):
+                fn.active = before
+                self.meetings.wait(point, lanes, named)
+            else:
+                self._suspend(point, lanes)
 
     # --- suspending lanes
 
@@ -454,6 +468,11 @@ class WarpFunction:
         if not self.fn.function.is_entry:
             b.leave(self._read_mask("%exited"))
             return
+        for point in self.points:
+            if self.meetings.has(point):
+                self.meetings.save(point)
+        b.jump("outcome")
+        b.label("outcome")
         code = b.const("i32", 0)
         for point in self.points:
             lanes = self._read_mask(f"%w{point.number}")
@@ -465,7 +484,7 @@ class WarpFunction:
             whole = b.compare("eq", lanes, Value("%mask", self.bits))
             number = b.select(whole, number, b.const("i32", -1))
             code = b.select(here, number, code)
-        self._outcome(code, "fin")
+        self._outcome(code, "outcome")
 
     def _outcome(self, code: Value, block: str) -> None:
         """End the vector's turn with an outcome. ``block``: the current LLVM block."""

@@ -104,20 +104,23 @@ def members(fn: FunctionLowering, instruction: Instruction) -> Value:
     return b.invoke(name, "i32", b.typed(b.select(fn.active, value, b.const("i32", 0))), "i32")
 
 
-def post(fn: FunctionLowering, instruction: Instruction, place: Place) -> None:
-    """Write the operands of the active lanes to the vector's state, 64 bits each; for an ``ldmatrix``, the loaded
-    values and their companions."""
+def post(fn: FunctionLowering, instruction: Instruction, put: Callable[[int, Value], None]) -> None:
+    """Post the operands of the active lanes; for an ``ldmatrix``, the loaded values and their companions.
+
+    Args:
+        put: emits code that keeps the number of a column, an integer, in the active lanes.
+    """
     if instruction.opcode == "ldmatrix":
         rows = load_rows(fn, instruction)
         for column, value in enumerate((*rows.words, *(c.value for c in rows.companions))):
-            _put(fn, place, column, value)
+            put(column, value)
         return
     for column, operand in enumerate(sources(instruction)):
         value = fn.read(instruction, operand, posted_kind(instruction, operand))
-        _put(fn, place, column, fn.b.as_integer(value))
+        put(column, fn.b.as_integer(value))
     for first, observer in _warp_observers(fn):
         for column, value in enumerate(observer.posts(instruction), first):
-            _put(fn, place, column, value)
+            put(column, value)
 
 
 def has_source(instruction: Instruction) -> bool:
@@ -134,7 +137,8 @@ def _warp_observers(fn: FunctionLowering) -> Iterator[tuple[int, WarpObserver]]:
             column += observer.columns
 
 
-def _put(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
+def put_in_state(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
+    """Write what the active lanes post to the vector's state, 64 bits for each lane."""
     b = fn.b
     wide = b.splat(b.resize(value, "i64"))
     at = place(POSTED, posted_bytes(fn.unit), 64) + 8 * fn.width * column
@@ -149,12 +153,10 @@ def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: 
     suspended = point_address(b, point)
     taking_part = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.participants)
     view = WarpView(fn, instruction, place)
-    view.active = view.b.bits_mask(taking_part, _WARP)
     if fn.left is not None:
         left = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited)
         view.left = lambda: left
-    EFFECTS[instruction.opcode](view, instruction)
-    fn.b.lines = view.b.lines
+    view.execute(instruction, taking_part)
 
 
 class WarpView(FunctionLowering):
@@ -176,6 +178,12 @@ class WarpView(FunctionLowering):
         self.columns = {id(o): self.column(k) for k, o in enumerate(sources(instruction))}
         seen = (observer.seen_by(self, instruction, first) for first, observer in _warp_observers(real))
         self.watch(observer for observer in seen if observer is not None)
+
+    def execute(self, instruction: Instruction, taking_part: Value) -> None:
+        """Lower the instruction for the lanes of the warp that take part, as bits."""
+        self.active = self.b.bits_mask(taking_part, _WARP)
+        EFFECTS[instruction.opcode](self, instruction)
+        self.real.b.lines = self.b.lines
 
     def column(self, number: int) -> int:
         """The offset of a column of posted values in the vector's state."""
@@ -221,7 +229,7 @@ class WarpView(FunctionLowering):
     def mine(self, value: Value) -> Value:
         """The lanes of this vector."""
         b, W = self.b, self.real.width
-        if value.lanes != _WARP:
+        if value.lanes != _WARP or W == _WARP:
             return value
         bit = value.type == "i1"
         stored = b.cast("zext", value, "i8") if bit else value
