@@ -99,7 +99,7 @@ class _Writer:
         """A kernel; ``wrong``: some lanes exit, or execute more operations than others."""
         draw, parts = self.draw, []
         for _ in range(draw.randint(1, 3)):
-            mask = "-1" if wrong else draw.choice(("-1", "-1", "%h"))
+            mask = "-1" if wrong else draw.choice(("-1", "0xFFFFFFFF", "%h"))
             kinds = [draw.randrange(len(OPERATIONS)) for _ in range(draw.randint(1, 3))]
             if draw.random() < 0.4:
                 kinds = [kinds[0]] * draw.randint(2, 4)

@@ -82,10 +82,11 @@ class Meetings:
             self._variable(f"%all{group}", "i32", "0")
 
     def _mask(self, point: SuspensionPoint) -> int | None:
-        """The member mask of a point if it is known, else None."""
+        """The member mask of a point if it is known, as a signed number; else None."""
         i = point.operation
         assert isinstance(i, Instruction)
-        return -1 if "aligned" in i.modifiers or not i.operands else self.fn.constant(i.operands[-1])
+        known = -1 if "aligned" in i.modifiers else self.fn.constant(i.operands[-1])
+        return None if known is None else (known + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def _variable(self, name: str, kind: str, first: str) -> None:
         """A variable with a value when the code of a vector begins."""
