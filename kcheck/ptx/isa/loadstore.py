@@ -185,7 +185,11 @@ def load_values(
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
     carrier = _follower(fn, i, f)
     if f.count == 1 and within is None and not (fn.width == 1 and i.guard is not None):
-        name = unit.access(False, element, f.space, scalar, carrier is not None)
+        stream = None if scalar or address.lanes == 1 or carrier is not None else fn.stream(i)
+        if stream is None:
+            name = unit.access(False, element, f.space, scalar, carrier is not None)
+        else:
+            name = unit.stream_access(element, f.space)
         if scalar:
             given, lanes = b.typed(fn.first_active()), 1
         else:
@@ -198,6 +202,8 @@ def load_values(
             given = f"ptr {slot}, {given}" if scalar else f"{given}, ptr {slot}"
         kind = vector_type(element, lanes)
         given = f"{b.typed(address)}, {given}, {fn.access_context(site)}"
+        if stream is not None:
+            given += f", ptr {stream}"
         value = b.invoke(name, kind, given, element, lanes, "" if scalar else fn.inlining)
         if carrier is not None:
             companions.append(carrier.fetched(i, Access(address, f.space, f.kind, site), slot, lanes))

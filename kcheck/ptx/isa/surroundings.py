@@ -67,6 +67,10 @@ class ModuleSurroundings(Protocol):
         """The name of the function for a checked access; with ``carries``, of the value and its companion."""
         ...
 
+    def stream_access(self, element: str, space: str) -> str:
+        """The name of the function for a checked load that takes a pointer to a stream as its last argument."""
+        ...
+
     def row_access(self, store: bool, element: str, space: str, stride: int, carries: bool = False) -> str:
         """The name of the function for a checked access; with ``carries``, of the values and their companions.
         ``stride``: bytes, a multiple of the element's size."""
@@ -200,6 +204,10 @@ class Surroundings(Protocol):
 
     def admitted(self, operation: Instruction, operand: Operand) -> AdmittedLanes | None:
         """The addresses of an access that needs no check; None: it needs one."""
+        ...
+
+    def stream(self, operation: Instruction) -> str | None:
+        """A pointer to the stream that a load belongs to; None: to none."""
         ...
 
     def within_word(self, operand: Operand) -> Value | None:

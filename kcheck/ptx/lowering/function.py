@@ -20,6 +20,7 @@ from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.lowering.registers import Registers
+from kcheck.ptx.lowering.streams import Streams, room
 from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.syntax.ast import (
     Address,
@@ -61,6 +62,7 @@ class FunctionLowering(Registers):
 
     Attributes:
         affine_loops: loops that get a second version with affine values, by header.
+        streams: loads of lanes that may each read a row of an array.
         limits: comparisons of an index with a number that is the same in all lanes, by ``id``.
         covered: accesses (by ``id``) that were checked for the whole block.
         skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
@@ -92,6 +94,7 @@ class FunctionLowering(Registers):
         self.param_offsets = param_offsets
         self.affine_loops: Mapping[int, AffineLoop] = {}
         self.limits: Mapping[int, LaneLimit] = {}
+        self.streams = Streams()
         self.covered: frozenset[int] = frozenset()
         self.skipped: frozenset[int] = frozenset()
         self.all_on = self.lacks_lanes = False
@@ -117,6 +120,11 @@ class FunctionLowering(Registers):
         """Let observers watch this function; at most one of them is a carrier."""
         self.observers = tuple(observers)
         self.carrier = next((observer for observer in self.observers if isinstance(observer, Carrier)), None)
+
+    def stream(self, operation: Instruction) -> str | None:
+        """A pointer to the stream that a load belongs to; None: to none."""
+        number = self.streams.loads.get(id(operation))
+        return None if number is None or self.in_affine_loop else room(number)
 
     @property
     def in_affine_loop(self) -> bool:

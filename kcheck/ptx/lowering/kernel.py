@@ -18,6 +18,7 @@ from kcheck.ptx.analysis.kernel_facts import (
     param_slots,
     tensor_sums,
 )
+from kcheck.ptx.analysis.ragged import is_ragged
 from kcheck.ptx.analysis.shared_arrays import access_bytes, arrays_of_accesses
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.ir.records import constant
@@ -294,10 +295,15 @@ def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
     """The lanes per vector for a kernel on a processor with vectors of ``width`` lanes.
 
     For a small kernel this is a whole warp, if its threads are neighbors along the axis (``row``): the overhead of
-    a vector, mostly at barriers, is paid half as often. Large code would take too long to compile.
+    a vector, mostly at barriers, is paid half as often. Large code would take too long to compile. The vectors
+    of a ragged kernel (:mod:`kcheck.ptx.analysis.ragged`) have one lane.
     """
     kernel = module.functions.get(entry)
-    if kernel is None or width != WIDENED or row < 32:
+    if kernel is None:
+        return width
+    if is_ragged(control.build(kernel, module.file)):
+        return 1
+    if width != WIDENED or row < 32:
         return width
     size = sum(1 for _ in operations(called_functions(module, kernel)))
     return 32 if size <= WIDENED_SIZE else width

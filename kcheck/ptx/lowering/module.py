@@ -168,6 +168,11 @@ class ModuleLowering:
             self.accesses[key] = name
         return self.accesses[key]
 
+    def stream_access(self, element: str, space: str) -> str:
+        """The name of the function for a checked load that takes a pointer to a stream as its last argument."""
+        access = self._access_of(False, element, space, self.width)
+        return self._define(*memory.vector_ir(access, self.declarations, self.outlined, streams=True))
+
     def companion_access(self, companions: CompanionMemory, store: bool, element: str, space: str) -> str:
         """The name of the function that loads or stores companions of ``element`` under a mask."""
         bits = integer_of(element)

@@ -9,7 +9,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.spin import may_spin
-from kcheck.ptx.lowering import affine_loops, interior
+from kcheck.ptx.lowering import affine_loops, interior, streams
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior_version import InteriorVersion
 from kcheck.ptx.lowering.module import ModuleLowering
@@ -108,6 +108,7 @@ def _facts(
     has_versions = all(sanitizer.sees_versions for sanitizer in sanitizers)
     if unit.width > 1 and unit.sees_rows and not unit.outlined and has_versions:
         fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
+        fn.streams = streams.find(graph, fn.strides, fn.uniform, spinning, unit.width)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)

@@ -28,7 +28,7 @@ from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import vector_loop, warp_emulation
+from kcheck.ptx.lowering import streams, vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
@@ -140,6 +140,7 @@ class WarpFunction:
         b.label("abort")
         b.leave(b.const("i32", ABORTED) if fn.function.is_entry else Value("-1", self.bits))
         body = b.take()
+        streams.allocate(fn.prologue, fn.each, fn.streams, self.width)
         self._enter()
         head, each = self._parts(b.take(), body)
         if not fn.function.is_entry:
@@ -258,6 +259,8 @@ class WarpFunction:
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
         affine_loop = self.fn.affine_loops.get(n)
+        for stream in fn.streams.begins.get(n, ()):
+            streams.empty(b, stream, self.width)
         b.branch(empty, f"K{k}", f"{'B' if affine_loop is None else 'T'}{n}")
         if affine_loop is not None:
             self._affine_version(k, n, affine_loop, waiting)

@@ -32,6 +32,8 @@ from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, mas
 from kcheck.ptx.ir.signature import Definition, Inlining
 from kcheck.ptx.runtime.access import AccessKind, context_of, slow_signature
 from kcheck.ptx.runtime.lookup import context
+from kcheck.ptx.runtime.streams import signature as stream_signature
+from kcheck.ptx.runtime.streams import stream_ir
 from kcheck.ptx.runtime.windows import (
     KnownElements,
     is_aligned,
@@ -97,19 +99,35 @@ def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
 # --- a vector of addresses
 
 
-def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> list[Definition]:
+def vector_ir(
+    access: AccessKind, declarations: dict[str, str], outlined: bool, streams: bool = False
+) -> list[Definition]:
     """The function that accesses W addresses, followed by the functions that it calls.
 
     A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, unspecified values in
     inactive lanes; a store takes (addresses, values, mask, context). ``outlined``: it is called, not inlined. With
     companions, a load also takes a pointer for those of the values, and a store takes them, before the mask.
+    ``streams``: a load takes a pointer to a stream, last, and uses it if it has one.
     """
     shape = mangle(access.element, access.width) + _suffix(access)
     given = {"a": access.addresses, **access.value_and_companion, "m": access.mask, **context_of(access.space)}
+    if streams:
+        shape, given["room"] = f"{shape}.streams", "ptr"
     inlining: Inlining = "noinline" if outlined and access.space != "local" else "alwaysinline"
     f = FunctionBuilder(access.signature(shape, given), inlining, access.width, declarations)
     if access.space != "local":
         _quick(f, access)
+    if streams:
+        f.ret(
+            f.run(
+                stream_signature(access),
+                a=f.argument("a"),
+                m=f.argument("m"),
+                **context(f),
+                room=f.argument("room"),
+            )
+        )
+        return [f.definition(), stream_ir(access, declarations), _slow(access, declarations)]
     _slow_call(f, access, f.argument("a"))
     if access.companions is not None:  # the slow path calls the plain slow function, and one for companions
         return [f.definition()]
