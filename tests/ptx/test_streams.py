@@ -1,4 +1,4 @@
-"""Loads of lanes that each read a row of their own: four words are loaded at a time, and each is checked."""
+"""Loads of lanes that each read their own row: four words are loaded at a time, and each is checked."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def streams_of(kernel: str, width: int = 16) -> int:
     return len(streams.loads)
 
 
-def test_which_loads_share_a_stream() -> None:
+def test_all_loads_of_an_unrolled_loop_share_a_stream() -> None:
     """All of an unrolled loop; none that another thread may be waited for with, or in a loop with a store."""
     assert streams_of(text()) == 1
     assert streams_of(text(4)) == 4

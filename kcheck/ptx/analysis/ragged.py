@@ -29,7 +29,7 @@ def is_ragged(cfg: Cfg) -> bool:
     Kernels with barriers, warp-level operations, atomics and calls are not considered.
     """
     everything = [o for block in cfg.order for o in cfg.blocks[block].operations]
-    if not cfg.loops or any(_cooperates(o) for o in everything):
+    if not cfg.loops or any(map(cooperates, everything)):
         return False
     own = _closure(everything, [r.name for o in everything if _names_thread(o) for r in writes(o)], loads=False)
     by_lane = [o for o in everything if _is_load(o) and any(r.name in own for r in reads(o))]
@@ -78,6 +78,6 @@ def _names_thread(operation: Operation) -> bool:
     )
 
 
-def _cooperates(operation: Operation) -> bool:
+def cooperates(operation: Operation) -> bool:
     """Whether it is about other threads, or calls a function."""
     return isinstance(operation, Call) or operation.opcode in ATOMICS | BARRIERS | COLLECTIVE

@@ -207,7 +207,7 @@ class Surroundings(Protocol):
         ...
 
     def stream(self, operation: Instruction) -> str | None:
-        """A pointer to the stream that a load belongs to; None: to none."""
+        """A pointer to the stream that a load belongs to; None if it has no stream."""
         ...
 
     def within_word(self, operand: Operand) -> Value | None:

@@ -122,7 +122,7 @@ class FunctionLowering(Registers):
         self.carrier = next((observer for observer in self.observers if isinstance(observer, Carrier)), None)
 
     def stream(self, operation: Instruction) -> str | None:
-        """A pointer to the stream that a load belongs to; None: to none."""
+        """A pointer to the stream that a load belongs to; None if it has no stream."""
         number = self.streams.loads.get(id(operation))
         return None if number is None or self.in_affine_loop else room(number)
 

@@ -18,7 +18,7 @@ from kcheck.ptx.analysis.kernel_facts import (
     param_slots,
     tensor_sums,
 )
-from kcheck.ptx.analysis.ragged import is_ragged
+from kcheck.ptx.analysis.ragged import cooperates, is_ragged
 from kcheck.ptx.analysis.shared_arrays import access_bytes, arrays_of_accesses
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.ir.records import constant
@@ -301,12 +301,12 @@ def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
     kernel = module.functions.get(entry)
     if kernel is None:
         return width
-    if is_ragged(control.build(kernel, module.file)):
+    everything = list(operations(called_functions(module, kernel)))
+    if not any(map(cooperates, everything)) and is_ragged(control.build(kernel, module.file)):
         return 1
     if width != WIDENED or row < 32:
         return width
-    size = sum(1 for _ in operations(called_functions(module, kernel)))
-    return 32 if size <= WIDENED_SIZE else width
+    return 32 if len(everything) <= WIDENED_SIZE else width
 
 
 WIDENED, WIDENED_SIZE = 16, 700
