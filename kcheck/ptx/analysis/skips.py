@@ -52,7 +52,7 @@ def analyze(cfg: Cfg, barriers: Iterable[int], parts: Callable[[int], bool]) -> 
     toward: dict[Edge, list[int]] = {}
     if barriers:
         parent = postdominators(cfg)
-        decided_by = _control_dependence(cfg, parent)
+        decided_by = control_dependence(cfg, parent)
         inert = _inert(cfg)
         for barrier in barriers:
             end = cfg.blocks[barrier].terminator
@@ -100,11 +100,11 @@ def parting(cfg: Cfg, uniform: Collection[str]) -> Callable[[int], bool]:
 
 def deciding(cfg: Cfg, barriers: Iterable[int]) -> frozenset[int]:
     """The blocks whose branches decide, directly or through other branches, whether threads reach barriers."""
-    decided_by = _control_dependence(cfg, postdominators(cfg))
+    decided_by = control_dependence(cfg, postdominators(cfg))
     return frozenset(n for barrier in barriers for n, _ in _leads(barrier, decided_by))
 
 
-def _control_dependence(cfg: Cfg, parent: Mapping[int, int]) -> dict[int, list[Edge]]:
+def control_dependence(cfg: Cfg, parent: Mapping[int, int]) -> dict[int, list[Edge]]:
     """By block, the edges that it is control dependent on (Ferrante, Ottenstein, Warren 1987)."""
     found: dict[int, list[Edge]] = {n: [] for n in cfg.order}
     for n in cfg.order:

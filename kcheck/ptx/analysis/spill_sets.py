@@ -16,11 +16,19 @@ from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation
 from kcheck.ptx.syntax.opcodes import PURE
 
 _FIXED = ("tid", "ntid", "ctaid", "nctaid", "laneid", "lanemask", "warpid", "nwarpid", "WARP_SZ")
-_LONGEST = 8  # instructions that may replace one load and one store
+LONGEST = 8
+"""Instructions that may replace one load and one store."""
 
 
-def rematerialized(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Operation, ...]]:
-    """Scalars that can be recomputed anywhere in the function: the instructions for each, in order."""
+def rematerialized(
+    cfg: Cfg, uniform: frozenset[str], longest: int = LONGEST
+) -> Mapping[str, tuple[Operation, ...]]:
+    """Scalars that can be recomputed anywhere in the function: the instructions for each, in order.
+
+    Args:
+        uniform: the registers that are scalars.
+        longest: the most instructions for one.
+    """
     definitions: dict[str, list[Operation]] = {}
     for n in cfg.order:
         for operation in cfg.blocks[n].operations:
@@ -36,7 +44,7 @@ def rematerialized(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Oper
 
     def make(name: str) -> tuple[Operation, ...] | None:
         made = definitions.get(name, [])
-        if name not in uniform or len(made) != 1 or not _pure(made[0]):
+        if name not in uniform or len(made) != 1 or not is_pure(made[0]):
             return None
         needed: dict[int, Operation] = {}
         for register in reads(made[0]):
@@ -45,12 +53,12 @@ def rematerialized(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Oper
                 return None
             needed.update((id(operation), operation) for operation in before)
         needed[id(made[0])] = made[0]
-        return tuple(needed.values()) if len(needed) <= _LONGEST else None
+        return tuple(needed.values()) if len(needed) <= longest else None
 
     return {name: made for name in definitions if (made := chain(name)) is not None}
 
 
-def _pure(operation: Operation) -> bool:
+def is_pure(operation: Operation) -> bool:
     """Whether an instruction gives the same result for the same operands, and does nothing else."""
     if isinstance(operation, Call) or operation.guard is not None or len(writes(operation)) != 1:
         return False

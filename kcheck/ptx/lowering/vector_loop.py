@@ -20,6 +20,36 @@ from kcheck.ptx.runtime.layout import DONE, INTERIOR, SEVERAL, VECTOR_BYTES, lan
 _NONE_YET = -3
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A register that is the same for all vectors of a block.
+
+    Attributes:
+        before: an alloca with its value when a pass over the block begins.
+        after: an alloca with its value after the last barrier that a vector reached.
+        kind: its LLVM type.
+        offset: of its place in the state of a vector, while the function does not run.
+    """
+
+    before: str
+    after: str
+    kind: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How the vectors of a block pass values to the next pass, if they all meet at each barrier.
+
+    Attributes:
+        carried: the registers.
+        busy: an alloca of i1: whether the vectors after the current one may have something to do.
+    """
+
+    carried: Sequence[Carried]
+    busy: str
+
+
 def loop(
     width: int,
     body: Sequence[str],
@@ -27,6 +57,7 @@ def loop(
     plain: Sequence[int],
     references: set[str],
     has_interior: bool = False,
+    passes: Passes | None = None,
 ) -> list[str]:
     """The function's body after its entry block.
 
@@ -37,6 +68,7 @@ def loop(
         plain: numbers of the suspension points at which vectors wait only for each other.
         references: the names that the function refers to; extended here.
         has_interior: whether INTERIOR runs first. In such a kernel no vector waits.
+        passes: for a kernel whose vectors all meet at each barrier.
     """
     b = FlowBuilder(width, prefix="next", references=references)
     bits, i32 = f"i{width}", "i32"
@@ -44,11 +76,14 @@ def loop(
     b.label("over")
     code = b.phi(i32, outcomes)
     outcome = code
-    if {text for text, _ in outcomes} != {"0"}:  # otherwise no lane waits
+    if passes is None and {text for text, _ in outcomes} != {"0"}:  # otherwise no vector waits elsewhere
         agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
         outcome = b.select(agrees, code, b.const(i32, SEVERAL))
     first = b.add(Value("%t0", i32), width)
-    b.branch(b.compare("ult", first, end), "onward", "last")
+    more = b.compare("ult", first, end)
+    if passes is not None:
+        more = b.land(more, b.value(f"load i1, ptr {passes.busy}", "i1"))
+    b.branch(more, "onward", "last")
     b.label("onward")
     state = b.value(f"getelementptr i8, ptr %warp, {b.typed(call(b, VECTOR_BYTES))}", "ptr")
     b.branch(b.compare("ult", b.sub(end, first), width), "part", "vector", UNLIKELY)
@@ -63,12 +98,22 @@ def loop(
     stop = field_address(b, Launch, "%launch", Launch.stop)
     stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", i32), 0)
     b.branch(stopped, "back", "again")
+    carried = () if passes is None else passes.carried
     b.label("again")
+    for register in carried:
+        value = b.value(f"load {register.kind}, ptr {register.after}", register.kind)
+        b.line(f"store {b.typed(value)}, ptr {register.before}")
     b.jump("pass")
     b.label("back")
+    for register in carried:
+        value = b.value(f"load {register.kind}, ptr {register.after}", register.kind)
+        b.line(f"store {b.typed(value)}, ptr {_in_state(b, register)}")
     b.leave(outcome)
 
     head = FlowBuilder(width, prefix="begun", references=references)
+    for register in carried:
+        value = head.value(f"load {register.kind}, ptr {_in_state(head, register)}", register.kind)
+        head.line(f"store {head.typed(value)}, ptr {register.before}")
     begins = [("entry", {name: f"%{name}" for name in _BEGIN})]
     if has_interior:
         begins.append(("rest", _interior_first(head, width)))
@@ -86,6 +131,11 @@ def loop(
         head.phi(kinds[name], [(f"%{name}.begin", "pass"), (onward, "onward"), (after[name].text, "part")], here)
     head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward"), (outcome.text, "part")], "%sofar")
     return [*head.lines, *body, *b.lines]
+
+
+def _in_state(b: FlowBuilder, register: Carried) -> str:
+    """The address of a register in the state of the first vector."""
+    return b.value(f"getelementptr i8, ptr %state, i64 {register.offset}", "ptr").text
 
 
 _BEGIN = ("state", "first", "lanes")

@@ -9,7 +9,8 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.spin import may_spin
-from kcheck.ptx.lowering import affine_loops, interior, streams
+from kcheck.ptx.lowering import affine_loops, convergent, interior, streams
+from kcheck.ptx.lowering.convergent import ConvergentKernel
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior_version import InteriorVersion
 from kcheck.ptx.lowering.module import ModuleLowering
@@ -42,7 +43,8 @@ def prepare(
 ) -> WarpFunction:
     """A function, ready to be lowered. ``params``: the offsets of a kernel's parameters."""
     fn, facts = _facts(context, function, context.graphs[function.name], params)
-    return WarpFunction(fn, state, facts)
+    known = convergent.find(fn, facts, _divergent(function))
+    return WarpFunction(fn, state, facts) if known is None else ConvergentKernel(fn, state, facts, known)
 
 
 def interior_version(context: LoweringContext, kernel: WarpFunction) -> InteriorVersion | None:

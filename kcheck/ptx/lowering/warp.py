@@ -147,7 +147,8 @@ class WarpFunction:
             signature = function_signature(name, self.width, fn.function, carries=fn.carrier is not None)
             return Definition(signature, (*head, *each), frozenset(b.references), attributes=ATTRIBUTES)
         plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
-        loop = vector_loop.loop(self.width, each, self.outcomes, plain, b.references, self.has_interior)
+        passes = self._passes()
+        loop = vector_loop.loop(self.width, each, self.outcomes, plain, b.references, self.has_interior, passes)
         signature, references = kernel_signature(self.width), frozenset(b.references)
         return Definition(signature, (*head, *loop), references, attributes=ATTRIBUTES, exported=True)
 
@@ -178,23 +179,40 @@ class WarpFunction:
         resumed = [(s.number + 1, f"resume{s.number}") for s in self.points]
         b.switch(Value("%resume", "i32"), "begin", resumed)
         b.label("begin")
-        for point in self.points:
-            b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {point_address(b, point.number).text}")
-        if self.fn.unit.copies is not None:
-            self.fn.unit.copies.clear(b)
+        self._begins()
         b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
         b.jump("C0")
         for point in self.points:
             b.label(f"resume{point.number}")
-            suspended = point_address(b, point.number).text
-            waiting = load_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting)
-            others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
-            store_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting, others)
-            self.suspender.restore(point)
-            if point.number in self._barriers.values():
-                self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
+            self._resumes(point)
             b.line(f"store {self.bits} %mask, ptr {self._mask(point.block)}")
             b.jump(f"B{point.block}")
+
+    def _passes(self) -> vector_loop.Passes | None:
+        """How vectors pass values to the code after a barrier, if they all meet there."""
+        return None
+
+    def _begins(self) -> None:
+        """Called where the lanes of a kernel begin."""
+        for point in self.points:
+            record = point_address(self.b, point.number).text
+            self.b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {record}")
+        if self.fn.unit.copies is not None:
+            self.fn.unit.copies.clear(self.b)
+
+    def _resumes(self, point: SuspensionPoint) -> None:
+        """Called where lanes continue after a suspension point."""
+        b = self.b
+        suspended = point_address(b, point.number).text
+        waiting = load_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting)
+        others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
+        store_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting, others)
+        self.suspender.restore(point)
+        if point.number in self._barriers.values():
+            self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
+
+    def _runs(self, n: int) -> None:
+        """Called where lanes execute a block."""
 
     def _guard_stack(self) -> None:
         """Return if the worker's stack or the frames of local memory are full, or if the launch was stopped."""
@@ -265,6 +283,7 @@ class WarpFunction:
         if affine_loop is not None:
             self._affine_version(k, n, affine_loop, waiting)
         b.label(f"B{n}")
+        self._runs(n)
         self.lanes = self._lanes(n)
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
@@ -293,6 +312,7 @@ class WarpFunction:
     def _affine_version(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
         """Emit the version of a loop with affine values, before the general one."""
         self.b.label(f"T{n}")
+        self._runs(n)
         self.fn.inlining = ""
         block = self.cfg.blocks[n]
         leave = partial(self._abort, self.loop_site(n))
