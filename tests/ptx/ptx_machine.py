@@ -58,8 +58,13 @@ def launch(
     stop: int = 0,
     axis: str = "x",
     interiors: bool = True,
+    order: Sequence[int] = (),
 ) -> Ended:
-    """Launch the first kernel of a module; arrays are passed by address and are what it may touch."""
+    """Launch the first kernel of a module; arrays are passed by address and are what it may touch.
+
+    Args:
+        order: of the vectors of a block; empty: one after another, in one call.
+    """
     grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
     program, code = compiled(text, width, row_of(block, axis), axis, interiors)
     run = RUN(code.address("kcheck_run"))
@@ -92,6 +97,7 @@ def launch(
     prints = ctypes.create_string_buffer(1 << 16)
     globals_ = (ctypes.c_uint64 * max(len(addresses), 1))(*(addresses[v.name] for v in program.globals))
     threads = block[0] * block[1] * block[2]
+    turns = (ctypes.c_uint32 * max(len(order), 1))(*order)
     context = abi.Launch(
         params=ctypes.addressof(buffer),
         block_dim=block,
@@ -99,6 +105,7 @@ def launch(
         threads=threads,
         dynamic_shared=dynamic_shared,
         stop=stop,
+        vector_order=ctypes.addressof(turns) if order else 0,
         workers=1,
         allocations=ctypes.addressof(table),
         allocation_count=len(allocations),

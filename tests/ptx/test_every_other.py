@@ -1,4 +1,4 @@
-"""Accesses of every second element: of words and of more, in the whole of a vector and in a part of it."""
+"""Accesses of every nth element: of words and of more, in the whole of a vector and in a part of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from kcheck.ptx import abi
 KERNEL = """{head}
 .visible .entry k(.param .u64 from, .param .u64 to, .param .u32 count)
 {{
-    .reg .b32 %t, %n; .reg .b64 %from, %to, %rd<5>; .reg .pred %p; .reg .{kind} %v; .shared .align 8 .b8 s[1536];
+    .reg .b32 %t, %n; .reg .b64 %from, %to, %rd<5>; .reg .pred %p; .reg .{kind} %v;
+    .shared .align 8 .b8 s[{shared}];
     mov.u32 %t, %tid.x; ld.param.u64 %from, [from]; ld.param.u64 %to, [to]; ld.param.u32 %n, [count];
     setp.ge.u32 %p, %t, %n; @%p bra E;
-    mul.wide.u32 %rd0, %t, {double}; add.u64 %rd1, %from, %rd0; ld.global.{kind} %v, [%rd1];
+    mul.wide.u32 %rd0, %t, {step}; add.u64 %rd1, %from, %rd0; ld.global.{kind} %v, [%rd1];
     mov.u64 %rd2, s; add.u64 %rd2, %rd2, %rd0; st.shared.{kind} [%rd2], %v; ld.shared.{kind} %v, [%rd2];
     add.u64 %rd3, %to, %rd0; st.global.{kind} [%rd3+{size}], %v;
 E:  ret;
@@ -23,35 +24,45 @@ KINDS = {"u16": np.uint16, "u32": np.uint32, "f32": np.float32, "f64": np.float6
 THREADS = 96
 
 
-def text(kind: str) -> str:
-    """Thread t copies ``from[2 * t]`` to ``to[2 * t + 1]`` through shared memory, if t is below the count."""
+STEPS = [2, 3, 4, 8, 16]
+
+
+def text(kind: str, n: int) -> str:
+    """Thread t copies ``from[n * t]`` to ``to[n * t + 1]`` through shared memory, if t is below the count."""
     size = np.dtype(KINDS[kind]).itemsize
-    return KERNEL.format(head=HEAD, kind=kind, size=size, double=2 * size)
+    return KERNEL.format(head=HEAD, kind=kind, size=size, step=n * size, shared=THREADS * n * size)
 
 
+@pytest.mark.parametrize("n", STEPS)
 @pytest.mark.parametrize("width", [1, 2, 8, 16, 32])
 @pytest.mark.parametrize("kind", KINDS)
-def test_elements_between_are_left_alone(kind: str, width: int) -> None:
-    """Whole vectors, and one that ends within; the arrays end with the last element that is accessed."""
-    for count in (THREADS, 41, 32, 1):
-        source = np.arange(1, 2 * count).astype(KINDS[kind])
-        out = np.arange(1000, 1000 + 2 * count).astype(KINDS[kind])
+def test_elements_between_are_left_alone(kind: str, width: int, n: int) -> None:
+    """Whole vectors, halves, and one that ends within; the arrays end with the last element that is accessed."""
+    for count in (THREADS, 81, 80, 48, 41, 32, 17, 16, 1):
+        source = np.arange(1, n * count - n + 2).astype(KINDS[kind])
+        out = np.arange(1000, 1000 + n * count - n + 2).astype(KINDS[kind])
         expected = out.copy()
-        expected[1::2] = source[::2]
-        assert launch(text(kind), [source, out, count], width, block=(THREADS,)).faults == ()
+        expected[1::n] = source[::n]
+        assert launch(text(kind, n), [source, out, count], width, block=(THREADS,)).faults == ()
         np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("n", STEPS)
 @pytest.mark.parametrize("width", [1, 8, 32])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_element_outside_is_told_of_the_thread_that_accesses_it(kind: str, width: int) -> None:
+def test_an_element_outside_is_told_of_the_thread_that_accesses_it(kind: str, width: int, n: int) -> None:
     """The last thread loads and stores past the end; what the others do stands."""
-    source, out = np.arange(1, 2 * THREADS - 2).astype(KINDS[kind]), np.zeros(2 * THREADS - 1, KINDS[kind])
-    ended = launch(text(kind), [source, out, THREADS], width, block=(THREADS,))
+    length = n * THREADS - n + 1
+    memory = np.zeros(3 * length, KINDS[kind])  # so that what is after the one is not the other
+    source, out = memory[: length - 2], memory[2 * length :]
+    source[:] = np.arange(1, length - 1)
+    ended = launch(text(kind, n), [source, out, THREADS], width, block=(THREADS,))
     assert ended.status == abi.FINISHED
     size = np.dtype(KINDS[kind]).itemsize
     assert [(what, thread, extent) for what, _, thread, extent in ended.faults] == [
         ("OUT_OF_BOUNDS_LOAD", THREADS - 1, size),
         ("OUT_OF_BOUNDS_STORE", THREADS - 1, size),
     ]
-    np.testing.assert_array_equal(out[1::2], source[::2])
+    expected = np.zeros_like(out)
+    expected[1::n] = source[::n]
+    np.testing.assert_array_equal(out, expected)

@@ -191,7 +191,7 @@ class ModuleLowering:
         access = self._access_of(store, element, space, self.width, companions)
         if stride == access.size:
             return self._define(memory.row_ir(access, self.declarations, self.outlined))
-        return self._define(memory.strided_ir(access, stride, self.declarations, self.outlined))
+        return self._define(*memory.strided_ir(access, stride, self.declarations, self.outlined))
 
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False

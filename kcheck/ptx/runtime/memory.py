@@ -11,9 +11,9 @@ An access of W lanes takes the first of these paths that is possible:
 
 If the analysis shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is accessed
 by the address of the first, and only this address is checked, with the row's length. If it shows that lanes are a
-constant number of elements apart, the first and the last active lane are checked. If they access every second word
-and all lanes are active, a load also loads the words between and shuffles; a store writes only the words of the
-lanes. Shared memory is one window for all accesses, or one array of it
+constant number of elements apart, the first and the last active lane are checked. If they access every second,
+fourth or eighth word and all lanes are active, a load also loads the words between and shuffles; a store writes
+only the words of the lanes. Shared memory is one window for all accesses, or one array of it
 (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of earlier accesses.
 
 1 and 2 are inlined and do not look for the first active lane: finding it and extracting its address from a vector
@@ -296,12 +296,85 @@ def _every_other(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     f.ret(f.shuffle(first, last, [2 * lane if 2 * lane < W else 2 * lane + 1 for lane in range(W)]))
 
 
-def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool) -> Definition:
+def _every_nth(f: FunctionBuilder, access: AccessKind, low: Term, n: int) -> None:
+    """Access every nth element from an address on, one for each lane, and return. ``n``: a power of two above 2.
+
+    Loads and shuffles are faster than a gather, up to a distance. A store does not change the elements between.
+    """
+    W, size, near = access.width, access.size, low.to("ptr")
+    each = W // n  # lanes in every W elements
+    if access.store:
+        value, on = f.argument("v"), f.lanes_const("i1", [int(lane % n == 0) for lane in range(W)])
+        for k in range(n):
+            spread = f.shuffle(value, value, [k * each + lane // n for lane in range(W)])
+            masked_store(f, spread, f.offset(near, k * W * size), size, on)
+        f.ret()
+        return
+    # The last load ends with the last lane's element, not after it.
+    starts = [*(k * W for k in range(n - 1)), (W - 1) * n + 1 - W]
+    parts = [f.load(access.element, f.offset(near, start * size), size, W) for start in starts]
+    places = [[lane * n - start for lane in range(k * each, k * each + each)] for k, start in enumerate(starts)]
+    while len(parts) > 1:
+        pairs = list(zip(parts[::2], parts[1::2], places[::2], places[1::2], strict=True))
+        parts = [f.shuffle(x, y, [*of_x, *(x.lanes + i for i in of_y)]) for x, y, of_x, of_y in pairs]
+        places = [list(range(part.lanes)) for part in parts]
+    f.ret(parts[0])
+
+
+_REGISTER = 64
+"""Bytes of the largest vector registers."""
+
+
+def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str]) -> Definition:
+    """The function that accesses W elements ``stride`` bytes apart, all of them checked.
+
+    A load takes (address of the first lane, lanes as bits), a store also the values before the bits. It is called:
+    inlined, it was most of the code of a scan.
+    """
+    W, size = access.width, access.size
+    shape = f"spread{stride}.{W}{mangle(access.element)}"
+    given = {"lo": "i64", **access.value, "bits": f"i{W}"}
+    f = FunctionBuilder(access.signature(shape, given), "noinline", W, declarations)
+    low, bits = f.argument("lo"), f.argument("bits")
+    n = stride // size
+    if n in _SHUFFLED_STRIDES and 2 * n <= W and size >= _SHUFFLED:
+        with f.if_(bits.eq(-1), LIKELY):
+            _every_nth(f, access, low, n)
+
+    def part(lanes: int) -> None:
+        steps = f.lanes_const("i32", [lane * stride for lane in range(lanes)])
+        pointers = f.value(f"getelementptr i8, {f.typed(low.to('ptr'))}, {f.typed(steps)}", "ptr", lanes)
+        mask = f.bits_mask(f.resize(bits, f"i{lanes}"), lanes)
+        few, all_lanes = list(range(lanes)), [*range(lanes), *(lanes for _ in range(W - lanes))]
+        if access.store:
+            value = f.argument("v")
+            masked_scatter(f, f.shuffle(value, value, few) if lanes < W else value, pointers, size, mask)
+            f.ret()
+            return
+        found = masked_gather(f, access.element, pointers, size, mask)
+        zero = Value("zeroinitializer", access.element, lanes)
+        f.ret(f.shuffle(found, zero, all_lanes) if lanes < W else found)
+
+    if W * size > _REGISTER and W % 2 == 0:
+        with f.if_((bits >> (W // 2)).eq(0)):
+            part(W // 2)
+    part(W)
+    return f.definition()
+
+
+_SHUFFLED_STRIDES = (4, 8)
+
+
+def strided_ir(
+    access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool
+) -> tuple[Definition, Definition]:
     """The function that accesses W elements ``stride`` bytes apart, by the address of the first lane.
 
-    ``stride`` is a multiple of the element's size, and not 0. If the first and the last active lane are inside one
-    window and aligned, the lanes and all bytes between them are, too. The parameters are those of :func:`row_ir`.
+    With the function that it calls. ``stride`` is a multiple of the element's size, and not 0. If the first and
+    the last active lane are inside one window and aligned, the lanes and all bytes between them are, too. The
+    parameters are those of :func:`row_ir`.
     """
+    spread = spread_ir(access, stride, declarations)
     W, size = access.width, access.size
     given = {"lo": "i64", **access.value_and_companion, "m": access.mask, **context_of(access.space)}
     signature = access.signature(f"every{stride}.{W}{mangle(access.element)}{_suffix(access)}", given)
@@ -318,12 +391,8 @@ def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], ou
         if stride == 2 * size and size >= _SHUFFLED:
             with f.if_(bits.eq(-1), LIKELY):
                 _every_other(f, access, low)
-        steps = f.lanes_const("i32", [lane * stride for lane in range(W)])
-        pointers = f.value(f"getelementptr i8, {f.typed(low.to('ptr'))}, {f.typed(steps)}", "ptr", W)
-        if access.store:
-            masked_scatter(f, f.argument("v"), pointers, size, mask)
-            f.ret()
-        else:
-            f.ret(masked_gather(f, access.element, pointers, size, mask))
+        values = {name: f.argument(name) for name in access.value}
+        found = f.run(spread.signature, lo=low, **values, bits=bits)
+        f.ret(None if access.store else found)
     _slow_call(f, access, addresses)
-    return f.definition()
+    return f.definition(), spread
