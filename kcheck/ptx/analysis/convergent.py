@@ -72,7 +72,10 @@ def analyze(cfg: Cfg, divergent_symbols: Callable[[str], bool]) -> BlockUniformi
     same = {
         name
         for name, found in written.items()
-        if all(spill_sets.is_pure(o) and all(map(is_same, o.operands)) for _, o in found)
+        if all(
+            isinstance(o, Instruction) and spill_sets.is_pure(o) and all(map(is_same, o.operands))
+            for _, o in found
+        )
     }
     decided_by = control_dependence(cfg, postdominators(cfg))
     while True:
@@ -124,7 +127,7 @@ def meets_at_all(cfg: Cfg, barriers: Collection[int], known: BlockUniformity) ->
         if any(isinstance(o, Call) or is_collective(o) for o in cfg.blocks[n].operations):
             return False  # a thread may exit in a call, or wait in the middle of its warp
         end = cfg.blocks[n].terminator
-        # A guarded exit has one successor, so it is no branch to the analysis of control dependence.
+        # A guarded exit has one successor, so it is not a branch to the analysis of control dependence.
         is_exit = n in before and n not in barriers and len(set(cfg.blocks[n].successors)) < 2
         if is_exit and end is not None and not _is_among(reads(end), known.same):
             return False

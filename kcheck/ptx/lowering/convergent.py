@@ -1,7 +1,7 @@
 """Kernels whose threads provably all meet at each barrier (:mod:`kcheck.ptx.analysis.convergent`).
 
-Then nobody looks for threads that wait elsewhere: a vector that reaches a barrier records nothing. What it keeps
-for the code after the barrier costs less, too:
+Then no thread can wait elsewhere, and a vector that reaches a barrier records nothing. What it keeps for the code
+after the barrier costs less, too:
 
 * Registers that are the same in the block stay in registers of the processor. All vectors of a pass over the block
   read the values from before it; what the last one computes is for the next pass.
@@ -71,8 +71,8 @@ class _Saved:
 
     Attributes:
         points: with the registers in the state of a vector.
-        once: those that are computed when a vector begins, and the instructions for that.
-        carried: those that are the same in the block, by number of the point.
+        once: the registers that are computed when a vector begins, and the instructions for that.
+        carried: the registers that are the same in the block, by number of the point.
     """
 
     points: Sequence[SuspensionPoint]

@@ -90,30 +90,12 @@ def loop(
     b.label("part")
     lanes = lanes_from(b, first, end, width)
     b.jump("vector")
-    b.label("last")
-    b.branch(b.compare("eq", end, 0), "back", "met")
-    b.label("met")
-    b.switch(outcome, "back", [(number + 1, "passed") for number in plain])
-    b.label("passed")
-    stop = field_address(b, Launch, "%launch", Launch.stop)
-    stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", i32), 0)
-    b.branch(stopped, "back", "again")
     carried = () if passes is None else passes.carried
-    b.label("again")
-    for register in carried:
-        value = b.value(f"load {register.kind}, ptr {register.after}", register.kind)
-        b.line(f"store {b.typed(value)}, ptr {register.before}")
-    b.jump("pass")
-    b.label("back")
-    for register in carried:
-        value = b.value(f"load {register.kind}, ptr {register.after}", register.kind)
-        b.line(f"store {b.typed(value)}, ptr {_in_state(b, register)}")
-    b.leave(outcome)
+    _after_pass(b, outcome, plain, carried)
 
     head = FlowBuilder(width, prefix="begun", references=references)
     for register in carried:
-        value = head.value(f"load {register.kind}, ptr {_in_state(head, register)}", register.kind)
-        head.line(f"store {head.typed(value)}, ptr {register.before}")
+        _copy(head, register.kind, _in_state(head, register), register.before)
     begins = [("entry", {name: f"%{name}" for name in _BEGIN})]
     if has_interior:
         begins.append(("rest", _interior_first(head, width)))
@@ -131,6 +113,31 @@ def loop(
         head.phi(kinds[name], [(f"%{name}.begin", "pass"), (onward, "onward"), (after[name].text, "part")], here)
     head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward"), (outcome.text, "part")], "%sofar")
     return [*head.lines, *body, *b.lines]
+
+
+def _after_pass(b: FlowBuilder, outcome: Value, plain: Sequence[int], carried: Sequence[Carried]) -> None:
+    """The code at ``last``, where all vectors had their turn: begin again at a plain barrier, or return."""
+    b.label("last")
+    b.branch(b.compare("eq", Value("%end", "i32"), 0), "back", "met")
+    b.label("met")
+    b.switch(outcome, "back", [(number + 1, "passed") for number in plain])
+    b.label("passed")
+    stop = field_address(b, Launch, "%launch", Launch.stop)
+    stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", "i32"), 0)
+    b.branch(stopped, "back", "again")
+    b.label("again")
+    for register in carried:
+        _copy(b, register.kind, register.after, register.before)
+    b.jump("pass")
+    b.label("back")
+    for register in carried:
+        _copy(b, register.kind, register.after, _in_state(b, register))
+    b.leave(outcome)
+
+
+def _copy(b: FlowBuilder, kind: str, source: str, target: str) -> None:
+    value = b.value(f"load {kind}, ptr {source}", kind)
+    b.line(f"store {b.typed(value)}, ptr {target}")
 
 
 def _in_state(b: FlowBuilder, register: Carried) -> str:

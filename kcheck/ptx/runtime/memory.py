@@ -312,7 +312,7 @@ def _every_nth(f: FunctionBuilder, access: AccessKind, low: Term, n: int) -> Non
         return
     # The last load ends with the last lane's element, not after it.
     starts = [*(k * W for k in range(n - 1)), (W - 1) * n + 1 - W]
-    parts = [f.load(access.element, f.offset(near, start * size), size, W) for start in starts]
+    parts: list[Value] = [f.load(access.element, f.offset(near, start * size), size, W) for start in starts]
     places = [[lane * n - start for lane in range(k * each, k * each + each)] for k, start in enumerate(starts)]
     while len(parts) > 1:
         pairs = list(zip(parts[::2], parts[1::2], places[::2], places[1::2], strict=True))
