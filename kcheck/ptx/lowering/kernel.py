@@ -177,7 +177,8 @@ def _unit(
     unit.in_rows = 1 < width <= row and unit.sees_rows
     scopes = [module.variables, *(f.variables for f in functions)]
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
-    unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
+    accesses = _memory_accesses(functions)
+    unit.outlined, unit.is_short = accesses > INLINED_ACCESSES, accesses <= FEW_ACCESSES
     unit.posted_columns = posted_columns(s for f in functions for s in f.body or () if not isinstance(s, Label))
     return unit
 
@@ -345,6 +346,11 @@ def _expanded(
 
 INLINED_ACCESSES = 256
 """More loads and stores (unoptimized code: a thousand) are lowered to calls, which compile 10 times faster."""
+
+
+FEW_ACCESSES = 16
+"""With more loads and stores, the code for elements that are far apart is called, not inlined: it was most of the code
+of a scan. With few, a call would cost a tenth of the time of a transpose."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:

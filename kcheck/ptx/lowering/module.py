@@ -11,7 +11,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
-from kcheck.ptx.ir.signature import Definition
+from kcheck.ptx.ir.signature import Definition, Inlining
 from kcheck.ptx.program import GlobalVariable, PointerUse, SharedVariable, Site
 from kcheck.ptx.runtime import memory
 from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
@@ -43,6 +43,7 @@ class ModuleLowering:
         sees_rows: whether every sanitizer does without the address of each lane.
         in_rows: whether the threads of every vector are neighbors along the axis.
         outlined: whether vector accesses are calls, because the code has too many to inline.
+        is_short: whether the code has so few accesses that all parts of each are inlined.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
         accesses: names of the functions for accesses, by (store, element, space, scalar, with its companion).
         copies: where a vector keeps its asynchronous copies; None if the code has none.
@@ -75,6 +76,7 @@ class ModuleLowering:
     sees_rows: bool = True
     in_rows: bool = False
     outlined: bool = False
+    is_short: bool = False
     posted_columns: int = 0
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
     copies: CopyQueue | None = None
@@ -191,7 +193,8 @@ class ModuleLowering:
         access = self._access_of(store, element, space, self.width, companions)
         if stride == access.size:
             return self._define(memory.row_ir(access, self.declarations, self.outlined))
-        return self._define(*memory.strided_ir(access, stride, self.declarations, self.outlined))
+        inlining: Inlining = "alwaysinline" if self.is_short or self.outlined else "noinline"
+        return self._define(*memory.strided_ir(access, stride, self.declarations, self.outlined, inlining))
 
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False

@@ -325,16 +325,15 @@ _REGISTER = 64
 """Bytes of the largest vector registers."""
 
 
-def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str]) -> Definition:
+def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str], inlining: Inlining) -> Definition:
     """The function that accesses W elements ``stride`` bytes apart, all of them checked.
 
-    A load takes (address of the first lane, lanes as bits), a store also the values before the bits. It is called:
-    inlined, it was most of the code of a scan.
+    A load takes (address of the first lane, lanes as bits), a store also the values before the bits.
     """
     W, size = access.width, access.size
     shape = f"spread{stride}.{W}{mangle(access.element)}"
     given = {"lo": "i64", **access.value, "bits": f"i{W}"}
-    f = FunctionBuilder(access.signature(shape, given), "noinline", W, declarations)
+    f = FunctionBuilder(access.signature(shape, given), inlining, W, declarations)
     low, bits = f.argument("lo"), f.argument("bits")
     n = stride // size
     if n in _SHUFFLED_STRIDES and 2 * n <= W and size >= _SHUFFLED:
@@ -366,15 +365,18 @@ _SHUFFLED_STRIDES = (4, 8)
 
 
 def strided_ir(
-    access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool
+    access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool, inlining: Inlining
 ) -> tuple[Definition, Definition]:
     """The function that accesses W elements ``stride`` bytes apart, by the address of the first lane.
 
     With the function that it calls. ``stride`` is a multiple of the element's size, and not 0. If the first and
     the last active lane are inside one window and aligned, the lanes and all bytes between them are, too. The
     parameters are those of :func:`row_ir`.
+
+    Args:
+        inlining: of the function that it calls.
     """
-    spread = spread_ir(access, stride, declarations)
+    spread = spread_ir(access, stride, declarations, inlining)
     W, size = access.width, access.size
     given = {"lo": "i64", **access.value_and_companion, "m": access.mask, **context_of(access.space)}
     signature = access.signature(f"every{stride}.{W}{mangle(access.element)}{_suffix(access)}", given)
