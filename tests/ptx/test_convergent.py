@@ -6,6 +6,7 @@ With one lane per vector, every kernel is lowered without this knowledge, so W =
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -132,7 +133,7 @@ CONDITIONS = [
     "and.b32 %r9, {x}, 5; setp.lt.u32 {p}, %r9, {k};",
     "cvt.u64.u32 %rd6, {x}; cvt.u64.u32 %rd7, {k}; setp.lt.s64 {p}, %rd6, %rd7;",
 ]
-BLOCKS = [(256,), (96,), (70,), (33,), (1,), (32, 4), (40, 3), (16, 5, 2), (4, 1, 9), (128, 2)]
+BLOCKS = [(1024,), (96,), (70,), (33,), (1,), (32, 4), (40, 3), (16, 5, 2), (4, 1, 9), (128, 2)]
 
 
 SEEDS = 16
@@ -171,7 +172,7 @@ class RandomKernel:
         self.lines.append("bar.sync 0; xor.b32 %r7, %r7, 4096;")
         if self.random.random() < 0.5:
             self.lines.append(f"mad.lo.u32 %r8, %r8, 5, {k};")
-        for _ in range(self.random.randint(1, 2)):
+        for _ in range(self.random.choice([1, 1, 2])):
             p, after = f"%p{self.random.randint(1, 3)}", self.label()
             x = self.random.choice(["%r2", "%r2", "%r3"])
             self.lines.append(self.random.choice(CONDITIONS).format(p=p, x=x, k=k))
@@ -180,7 +181,7 @@ class RandomKernel:
             self.lines.append("add.u32 %r14, %r14, %r6; add.u32 %r14, %r14, %r7; ld.shared.u32 %r15, [%r14];")
             self.lines.append("mad.lo.u32 %r4, %r4, 3, %r15; xor.b32 %r16, %r7, 4096; add.u32 %r16, %r16, %r5;")
             self.lines.append(f"st.shared.u32 [%r16], %r4; {after}:")
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.5:
             self.lines.append("mad.lo.u32 %r4, %r4, 7, %r2;")
 
     def loop(self) -> None:
@@ -205,7 +206,7 @@ def test_random_kernels_compute_the_same(seed: int) -> None:
     text, chosen = RandomKernel(seed).text(), random.Random(seed)
     data = np.random.default_rng(seed).integers(0, 1 << 32, 1024, dtype=np.uint32)
     widths = chosen.sample([2, 4, 8, 16, 32], 3)
-    for block in chosen.sample(BLOCKS, 4):
+    for block in ((256,), *chosen.sample(BLOCKS, 3)):
         expected = launched(text, data, 1, block)
         for width in widths:
             vectors = -(-int(np.prod(block)) // width)
@@ -224,6 +225,39 @@ def test_random_kernels_are_lowered_this_way() -> None:
         assert any("%busy" in line for line in lines)
         early += any("ptr %busy" in line and "store i1 %v" in line for line in lines)
     assert early >= SEEDS // 4
+
+
+SLOW = f"""{HEAD}
+.visible .entry k(.param .u64 data, .param .u32 count)
+{{
+    .reg .b32 %r<9>; .reg .b64 %rd<5>; .reg .pred %p<3>;
+    ld.param.u64 %rd1, [data]; ld.param.u32 %r1, [count]; mov.u32 %r2, %tid.x; mov.u32 %r3, 9;
+    mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2; mov.u32 %r4, 0; bar.sync 0;
+L:  mad.lo.u32 %r3, %r3, %r3, %r4; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, %r1; @%p1 bra L;
+    CONDITION @%p2 bra S;
+    st.global.u32 [%rd1], %r3;
+S:  bar.sync 0; ret;
+}}"""
+
+
+@pytest.mark.parametrize("condition", ["setp.ge.u32 %p2, %r2, 1;", "setp.ne.u32 %p2, %r2, 0;"])
+def test_vectors_past_a_limit_do_not_run(condition: str) -> None:
+    """The loop is the same for all threads. Of 128 vectors, two run it: one that stores, and one past the limit.
+    Where the last thread stores, all run it."""
+
+    def seconds(text: str) -> float:
+        times = []
+        for _ in range(3):
+            out = np.zeros(1024, np.uint32)
+            begun = time.process_time()
+            assert launch(text, [out, 20_000], 8, block=(1024,)).faults == ()
+            times.append(time.process_time() - begun)
+            assert np.count_nonzero(out) == 1
+        return min(times)
+
+    few = seconds(SLOW.replace("CONDITION", condition))
+    every = seconds(SLOW.replace("CONDITION", "setp.ne.u32 %p2, %r2, 1023;"))
+    assert 10 * few < every
 
 
 # --- findings

@@ -7,6 +7,7 @@ import pytest
 from ptx_machine import HEAD, launch
 
 from kcheck.ptx import abi
+from kcheck.ptx.lowering.kernel import FEW_ACCESSES
 
 KERNEL = """{head}
 .visible .entry k(.param .u64 from, .param .u64 to, .param .u32 count)
@@ -16,7 +17,8 @@ KERNEL = """{head}
     mov.u32 %t, %tid.x; ld.param.u64 %from, [from]; ld.param.u64 %to, [to]; ld.param.u32 %n, [count];
     setp.ge.u32 %p, %t, %n; @%p bra E;
     mul.wide.u32 %rd0, %t, {step}; add.u64 %rd1, %from, %rd0; ld.global.{kind} %v, [%rd1];
-    mov.u64 %rd2, s; add.u64 %rd2, %rd2, %rd0; st.shared.{kind} [%rd2], %v; ld.shared.{kind} %v, [%rd2];
+    mov.u64 %rd2, s; add.u64 %rd2, %rd2, %rd0;
+    {copies}
     add.u64 %rd3, %to, %rd0; st.global.{kind} [%rd3+{size}], %v;
 E:  ret;
 }}"""
@@ -27,10 +29,16 @@ THREADS = 96
 STEPS = [2, 3, 4, 8, 16]
 
 
-def text(kind: str, n: int) -> str:
-    """Thread t copies ``from[n * t]`` to ``to[n * t + 1]`` through shared memory, if t is below the count."""
+def text(kind: str, n: int, copies: int = 1) -> str:
+    """Thread t copies ``from[n * t]`` to ``to[n * t + 1]`` through shared memory, if t is below the count.
+
+    Args:
+        copies: how often it is in shared memory; with many, the code of the accesses is not inlined.
+    """
     size = np.dtype(KINDS[kind]).itemsize
-    return KERNEL.format(head=HEAD, kind=kind, size=size, step=n * size, shared=THREADS * n * size)
+    through = f"st.shared.{kind} [%rd2], %v; ld.shared.{kind} %v, [%rd2];"
+    shared = THREADS * n * size
+    return KERNEL.format(head=HEAD, kind=kind, size=size, step=n * size, shared=shared, copies=copies * through)
 
 
 @pytest.mark.parametrize("n", STEPS)
@@ -43,8 +51,10 @@ def test_elements_between_are_left_alone(kind: str, width: int, n: int) -> None:
         out = np.arange(1000, 1000 + n * count - n + 2).astype(KINDS[kind])
         expected = out.copy()
         expected[1::n] = source[::n]
-        assert launch(text(kind, n), [source, out, count], width, block=(THREADS,)).faults == ()
-        np.testing.assert_array_equal(out, expected)
+        for copies in (1, FEW_ACCESSES):
+            out[1::n] = 0
+            assert launch(text(kind, n, copies), [source, out, count], width, block=(THREADS,)).faults == ()
+            np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("n", STEPS)

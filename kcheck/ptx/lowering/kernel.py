@@ -349,8 +349,8 @@ INLINED_ACCESSES = 256
 
 
 FEW_ACCESSES = 16
-"""With more loads and stores, the code for elements that are far apart is called, not inlined: it was most of the code
-of a scan. With few, a call would cost a tenth of the time of a transpose."""
+"""With more loads and stores, the code for elements that are far apart is called, not inlined: it was most of the
+code of a scan. With few, a call would cost a tenth of the time of a transpose."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:
