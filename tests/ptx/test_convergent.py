@@ -181,8 +181,17 @@ class RandomKernel:
             self.lines.append("add.u32 %r14, %r14, %r6; add.u32 %r14, %r14, %r7; ld.shared.u32 %r15, [%r14];")
             self.lines.append("mad.lo.u32 %r4, %r4, 3, %r15; xor.b32 %r16, %r7, 4096; add.u32 %r16, %r16, %r5;")
             self.lines.append(f"st.shared.u32 [%r16], %r4; {after}:")
+        if self.random.random() < 0.3:
+            self.parting(k)
         if self.random.random() < 0.5:
             self.lines.append("mad.lo.u32 %r4, %r4, 7, %r2;")
+
+    def parting(self, k: str) -> None:
+        """A loop that threads leave one by one, some of them in its middle."""
+        again, after = self.label(), self.label()
+        self.lines.append(f"and.b32 %r19, %r3, 7; {again}: mad.lo.u32 %r4, %r4, 9, {k}; and.b32 %r14, %r4, 12;")
+        self.lines.append(f"setp.eq.u32 %p4, %r14, 0; @%p4 bra {after}; add.u32 %r4, %r4, 1;")
+        self.lines.append(f"sub.u32 %r19, %r19, 1; setp.gt.s32 %p5, %r19, 0; @%p5 bra {again}; {after}:")
 
     def loop(self) -> None:
         """A loop with a barrier, whose bound is the same for all threads."""
