@@ -26,10 +26,11 @@ from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.barrier import arrival
 from kcheck.ptx.lowering.apply import apply
+from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.suspension import StateLayout, Suspender, SuspensionPoint
 from kcheck.ptx.lowering.vector_loop import Carried, Passes
-from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
+from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.syntax.ast import Instruction, Operation
 from kcheck.ptx.syntax.opcodes import EXITS
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES

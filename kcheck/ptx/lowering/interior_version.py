@@ -22,12 +22,13 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.lowering import vector_loop
+from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior import Interior
 from kcheck.ptx.lowering.interior_box import EDGES
 from kcheck.ptx.lowering.interior_values import BlockEvaluator
 from kcheck.ptx.lowering.suspension import StateLayout
-from kcheck.ptx.lowering.warp import ATTRIBUTES, ControlFacts, WarpFunction
+from kcheck.ptx.lowering.warp import ATTRIBUTES, WarpFunction
 from kcheck.ptx.runtime.layout import INTERIOR
 from kcheck.ptx.syntax.ast import Instruction, Operation
 

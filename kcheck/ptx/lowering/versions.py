@@ -10,13 +10,14 @@ from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, ski
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.lowering import affine_loops, convergent, interior, streams
+from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.convergent import ConvergentKernel
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.interior_version import InteriorVersion
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout
-from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
+from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.syntax.ast import Function, Operation
 
 

@@ -13,15 +13,13 @@ so that lanes that left it (and other warps) can run, as independent thread sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
-from kcheck.ptx.analysis.cfg import Cfg, Loop
-from kcheck.ptx.analysis.liveness import Liveness
+from kcheck.ptx.analysis.cfg import Loop
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
@@ -31,6 +29,7 @@ from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.lowering import streams, vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
+from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.meetings import Meetings
@@ -49,25 +48,6 @@ from kcheck.ptx.syntax.types import TYPES
 
 SPIN_LIMIT = 64
 """Iterations of a loop that may spin before its lanes are suspended."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControlFacts:
-    """What the analyses found out about a function's control flow before it is lowered.
-
-    Attributes:
-        spinning: headers of the loops that may spin.
-        keeps: whether a register must keep its value in the lanes that do not execute a block.
-        waits: whether lanes may have to wait at an operation.
-        parts: whether the branch at the end of a block may send lanes of a vector different ways.
-    """
-
-    cfg: Cfg
-    live: Liveness
-    spinning: frozenset[int]
-    keeps: Callable[[int, str], bool]
-    waits: Callable[[Operation], bool]
-    parts: Callable[[int], bool]
 
 
 class WarpFunction:
