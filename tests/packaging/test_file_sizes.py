@@ -16,6 +16,7 @@ LONG = {
     "monitor/running.py": "one class: a monitored call",
     "ptx/ir/function.py": "one class: the builder of functions",
     "ptx/lowering/function.py": "one class: a function",
+    "ptx/lowering/interior_values.py": "one class: the evaluator of a block",
     "ptx/lowering/warp.py": "one class: a warp's code",
     "store/store.py": "one class: the store",
 }

@@ -4,82 +4,17 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter
 from kcheck.ptx.isa import admitted as unchecked
+from kcheck.ptx.isa.access_form import AccessForm, elements, form, is_of_elements
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Access, Carrier, Companion
 from kcheck.ptx.isa.prefetching import fetch_ahead, fetch_row_ahead
 from kcheck.ptx.isa.surroundings import Surroundings
-from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
+from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol
 from kcheck.ptx.syntax.types import TYPES, PtxType
-
-_SPACES = frozenset({"global", "shared", "local", "const", "param"})
-_HINTS = frozenset(
-    [
-        "weak",
-        "volatile",
-        "relaxed",
-        "acquire",
-        "release",
-        "cta",
-        "cluster",
-        "gpu",
-        "sys",
-        "ca",
-        "cg",
-        "cs",
-        "lu",
-        "cv",
-        "wb",
-        "wt",
-        "nc",
-        "unified",
-        "mmio",
-    ]
-)
-_HINT_PREFIXES = ("L1::", "L2::", "level")
-
-
-@dataclass(frozen=True, slots=True)
-class AccessForm:
-    """The modifiers of a load or store. ``count`` elements of ``kind``."""
-
-    space: str
-    kind: PtxType
-    count: int
-
-
-def form(fn: Surroundings, i: Instruction) -> AccessForm:
-    """The properties given by the modifiers of a memory instruction.
-
-    Raises:
-        PtxError: an unsupported modifier.
-    """
-    space, count = "generic", 1
-    for modifier in i.modifiers[:-1]:
-        name = modifier.partition("::")[0]
-        if name in _SPACES:
-            space = name
-        elif modifier in ("v2", "v4", "v8"):
-            count = int(modifier[1:])
-        elif modifier not in _HINTS and not modifier.startswith(_HINT_PREFIXES):
-            raise fn.fail(i, f".{modifier} is not supported")
-    kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
-    if kind is None or kind.kind == "pred" or kind.bits > 64:
-        raise fn.fail(i, "not supported")
-    return AccessForm(space, kind, count)
-
-
-def elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
-    """The registers of a vector operand, or the operand alone."""
-    if count == 1 and not isinstance(operand, Vector):
-        return (operand,)
-    if isinstance(operand, Vector) and len(operand.elements) == count:
-        return operand.elements
-    raise fn.fail(i, f"expected a vector of {count} registers")
 
 
 @effect("ld", "ldu")
@@ -116,11 +51,6 @@ def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm)
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)
-
-
-def is_of_elements(f: AccessForm) -> bool:
-    """Whether lanes that access adjacent memory may do so in one access."""
-    return f.count == 1 and f.space not in ("param", "local")
 
 
 def _load_row(

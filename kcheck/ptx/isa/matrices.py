@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.isa.access_form import AccessForm, elements
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Companion
 from kcheck.ptx.isa.fragments import LANES, RANKS
-from kcheck.ptx.isa.loadstore import AccessForm, elements, load_values
+from kcheck.ptx.isa.loadstore import load_values
 from kcheck.ptx.isa.mma import all_lanes
 from kcheck.ptx.isa.surroundings import Rows, Surroundings
 from kcheck.ptx.isa.warp import whole_warp

@@ -15,9 +15,10 @@ from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import record
 from kcheck.ptx.ir.signature import Definition, Signature
+from kcheck.ptx.isa.access_form import AccessForm
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
-from kcheck.ptx.isa.loadstore import AccessForm, admitted, store_values, unchecked_load
+from kcheck.ptx.isa.loadstore import admitted, store_values, unchecked_load
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import CONTEXT, code_context

@@ -10,9 +10,10 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, TextureFormat
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call
+from kcheck.ptx.isa.access_form import elements
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
-from kcheck.ptx.isa.loadstore import admitted, elements, unchecked_load, unchecked_store
+from kcheck.ptx.isa.loadstore import admitted, unchecked_load, unchecked_store
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.textures import TexelPlace, each_lane, geometry, room_for, texel_place
 from kcheck.ptx.runtime import textures

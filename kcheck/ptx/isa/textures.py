@@ -13,9 +13,9 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY, FlowBuilder
+from kcheck.ptx.isa.access_form import elements
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Companion
-from kcheck.ptx.isa.loadstore import elements
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime import textures
 from kcheck.ptx.runtime.faults import report_fault

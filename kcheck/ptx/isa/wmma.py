@@ -18,10 +18,11 @@ from itertools import pairwise
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa import mma
+from kcheck.ptx.isa.access_form import AccessForm
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Companion
 from kcheck.ptx.isa.fragments import MatrixShape
-from kcheck.ptx.isa.loadstore import AccessForm, load_values, store_values
+from kcheck.ptx.isa.loadstore import load_values, store_values
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import whole_warp
 from kcheck.ptx.syntax.ast import Instruction, Operand

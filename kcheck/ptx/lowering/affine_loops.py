@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Set
 
 from kcheck.ptx.analysis.cfg import BasicBlock, Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
-from kcheck.ptx.isa.loadstore import form, is_of_elements
+from kcheck.ptx.isa.access_form import form, is_of_elements
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
 from kcheck.ptx.lowering.function import FunctionLowering

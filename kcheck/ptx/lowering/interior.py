@@ -22,8 +22,8 @@ from dataclasses import replace
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import BasicBlock, Cfg, is_collective
 from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.isa.access_form import form, is_of_elements
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.isa.loadstore import form, is_of_elements
 from kcheck.ptx.lowering.affine_values import evaluates
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Not, Operand, Operation, Register, Special

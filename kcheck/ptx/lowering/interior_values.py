@@ -19,7 +19,8 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import AXES, Block, Launch, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.records import load_field
-from kcheck.ptx.isa.loadstore import form, load_parameter
+from kcheck.ptx.isa.access_form import form
+from kcheck.ptx.isa.loadstore import load_parameter
 from kcheck.ptx.lowering.affine_values import operand_types, row_of
 from kcheck.ptx.lowering.block_values import ALONG, BlockValue, Scalars, Steps, is_constant
 from kcheck.ptx.lowering.function import FunctionLowering

@@ -5,78 +5,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcheck.dataclass import dataclass
-from kcheck.ptx.abi import Worker
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_gather, masked_load
-from kcheck.ptx.ir.records import Record, new_record, record
-from kcheck.ptx.ir.signature import Definition, Signature
-from kcheck.ptx.runtime.lookup import CONTEXT, context
+from kcheck.ptx.ir.signature import Definition
+from kcheck.ptx.runtime.lookup import context
 from kcheck.ptx.sanitizers.race.cells import (
-    NAMES,
     Cells,
-    cell_signature,
     check_lanes,
     is_remembered,
     times,
     weighs_values,
 )
-from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts
-from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, WRITE, RaceAccess, RaceState
+from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess, LaneChecks, Window, find_window
+from kcheck.ptx.sanitizers.race.facts import RaceFacts
+from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, WRITE
 from kcheck.ptx.sanitizers.race.sync import state_of
 
 MOST_PARTS = 2
 """Scattered lanes with more granules each are checked one by one, because the code would be too long."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedAccess:
-    """An access of ``size`` bytes by each of ``width`` lanes.
-
-    Attributes:
-        kind: of the record that it leaves.
-        is_same: whether all lanes access the same address; not for WRITE.
-        is_row: whether lanes access adjacent elements. The address is that of the first lane's, and the mask is
-            an integer of a bit for each lane.
-    """
-
-    kind: int
-    space: str
-    size: int
-    width: int
-    is_same: bool = False
-    is_row: bool = False
-
-    @property
-    def signature(self) -> Signature:
-        """The function that checks it. It takes addresses, a mask, and for WRITE the values to store."""
-        mask = vector_type("i1", self.width)
-        name = f"@kcheck.race.{NAMES[self.kind]}.{self.space}.{self.size}"
-        if self.is_same:
-            return Signature(f"{name}.same", "void", {"a": "i64", "m": mask, **CONTEXT})
-        value = {"v": vector_type(self.bits, self.width)} if self.kind == WRITE else {}
-        if self.is_row:
-            given = {"a": "i64", **value, "m": f"i{self.width}", **CONTEXT}
-            return Signature(f"{name}.row{self.width}", "void", given)
-        addresses = vector_type("i64", self.width)
-        return Signature(f"{name}.v{self.width}", "void", {"a": addresses, **value, "m": mask, **CONTEXT})
-
-    @property
-    def one_by_one(self) -> Signature:
-        """The function that checks lane by lane."""
-        signature = self.signature
-        return replace(signature, name=f"{signature.name}.each")
-
-    @property
-    def bits(self) -> str:
-        """The integer type of what a lane stores."""
-        return f"i{8 * self.size}"
-
-    def places(self, facts: RaceFacts) -> list[str]:
-        """The checked spaces that the access may be in, shared memory first."""
-        wanted = CHECKED if self.space == "generic" else (self.space,)
-        return [place for place in reversed(CHECKED) if place in wanted and facts.checks(place)]
 
 
 def definitions(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> dict[str, Definition]:
@@ -98,21 +45,6 @@ def site_number(site: int) -> int:
     return min(site, SITE_MASK)
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The memory of a space that has a shadow."""
-
-    base: Term
-    size: Term
-
-
-def _window(f: FunctionBuilder, space: str) -> _Window:
-    state = state_of(f)
-    if space == "shared":
-        return _Window(record(f, "worker", Worker).load(Worker.shared), state.load(RaceState.shared_size))
-    return _Window(state.load(RaceState.global_base), state.load(RaceState.global_size))
-
-
 # --- all lanes at once
 
 
@@ -131,7 +63,7 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
             with f.if_(f.any((f.term(f.splat(low)) + steps).ne(addresses) & mask)):
                 f.break_()
         for space in access.places(facts):
-            window = _window(f, space)
+            window = find_window(f, space)
             distance = low - window.base
             with f.if_(distance < window.size):
                 _check_in_space(f, access, facts, space, window, distance, mask)
@@ -155,7 +87,7 @@ def _row_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str
     low, mask = f.argument("a"), f.term(f.bits_mask(f.argument("m"), W))
     with f.block():
         for space in access.places(facts):
-            window = _window(f, space)
+            window = find_window(f, space)
             distance = low - window.base
             with f.if_(distance < window.size):
                 _check_in_space(f, access, facts, space, window, distance, mask)
@@ -179,7 +111,7 @@ def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: Race
     state, me = state_of(f), f.argument("site") << THREAD_BITS | f.argument("t0")
     t = times(state, facts, f.argument("t0") >> 5)
     for space in access.places(facts):
-        window, granule = _window(f, space), facts.granule[space]
+        window, granule = find_window(f, space), facts.granule[space]
         distance = address - window.base
         with f.if_(distance < window.size):
             index = distance >> (granule.bit_length() - 1)
@@ -220,7 +152,7 @@ def _check_scattered(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts
     t = times(state, facts, first >> 5)
     me = f.argument("site") << THREAD_BITS | first + f.lanes_const("i32", range(access.width))
     for space in access.places(facts):
-        granule, window = facts.granule[space], _window(f, space)
+        granule, window = facts.granule[space], find_window(f, space)
         parts = access.size // granule
         if parts > MOST_PARTS:
             continue
@@ -250,7 +182,7 @@ def _check_scattered(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts
 
 
 def _changed_scattered(
-    f: FunctionBuilder, access: CheckedAccess, granule: int, window: _Window, distances: Term
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: Window, distances: Term
 ) -> list[Term]:
     """:func:`_changed` for lanes at any ``distances`` from the start of the window, all within it."""
     W, size, value = access.width, access.size, f.argument("v")
@@ -267,7 +199,7 @@ def _check_in_space(
     access: CheckedAccess,
     facts: RaceFacts,
     space: str,
-    window: _Window,
+    window: Window,
     distance: Term,
     lanes_on: Term,
 ) -> None:
@@ -297,7 +229,7 @@ def _check_in_space(
 
 
 def _changed(
-    f: FunctionBuilder, access: CheckedAccess, granule: int, window: _Window, distance: Term, lanes_on: Term
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: Window, distance: Term, lanes_on: Term
 ) -> list[Term]:
     """For each part of W granules, the lanes whose store changes the value, i1. ``lanes_on``: those that store.
 
@@ -331,57 +263,10 @@ def _pieces(f: FunctionBuilder, value: Term, size: int) -> Term:
 # --- lane by lane
 
 
-class _LaneChecks:
-    """Emits checks of one lane at a time, in a function with the parameters of an access.
-
-    Attributes:
-        addresses: of the lanes, in memory.
-        record: describes the access to the functions that judge races.
-    """
-
-    def __init__(self, f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
-        self.f, self.access, self.facts = f, access, facts
-        self.record: Record = new_record(f, RaceAccess)
-        room = Value(f.local(f"[{access.width} x i64]", 64), "ptr")
-        self.addresses = f.array(room, "i64")
-        self.record.store(RaceAccess.addresses, f.term(room).to("i64"))
-        self.record.store(RaceAccess.size, access.size)
-        self.record.store(RaceAccess.t0, f.argument("t0"))
-        self.record.store(RaceAccess.values, 0)
-        self.window_of = {space: _window(f, space) for space in access.places(facts)}
-
-    def keep(self, bits: Term) -> None:
-        """Store the addresses of all lanes, and the values of a write, in memory. ``bits``: the active lanes."""
-        f, access = self.f, self.access
-        f.store(f.argument("a"), self.addresses.at(0), 8)
-        self.record.store(RaceAccess.mask, bits)
-        if access.kind == WRITE:
-            values = Value(f.local(f"[{access.width} x {access.bits}]", 64), "ptr")
-            f.store(f.argument("v"), values, access.size)
-            self.record.store(RaceAccess.values, f.term(values).to("i64"))
-
-    def check(self, lane: Term, address: Term) -> None:
-        """Check the access of one lane, one granule after another."""
-        f, access = self.f, self.access
-        self.record.store(RaceAccess.lane, lane)
-        me = f.argument("site") << THREAD_BITS | f.argument("t0") + lane
-        given = {"rs": state_of(f).pointer, "me": me, "access": self.record.pointer}
-        given |= {name: f.argument(name) for name in ("launch", "block")}
-        with f.block():
-            for space, window in self.window_of.items():
-                granule = self.facts.granule[space]
-                distance = address - window.base
-                with f.if_(distance < window.size):
-                    index, cell = distance >> (granule.bit_length() - 1), cell_signature(access.kind, space)
-                    for n in range(access.size // granule):
-                        f.run(cell, index=index + n, address=address + n * granule, **given)
-                    f.break_()
-
-
 def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """Check the lanes one by one, in order."""
     f = FunctionBuilder(access.one_by_one, "noinline", 1, declarations)
-    checks = _LaneChecks(f, access, facts)
+    checks = LaneChecks(f, access, facts)
     bits = f.term(f.mask_bits(f.argument("m"))).to("i32")
     checks.keep(bits)
     with f.set_bits(bits) as lane:
@@ -392,7 +277,7 @@ def _one_by_one_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[s
 def _same_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """Check the first and the last lane only, as in :func:`_check_at_one_address`."""
     f = FunctionBuilder(access.signature, "noinline", 1, declarations)
-    checks = _LaneChecks(f, access, facts)
+    checks = LaneChecks(f, access, facts)
     bits, address = f.term(f.mask_bits(f.argument("m"))), f.argument("a")
     with f.if_(bits.eq(0)):
         f.ret()

@@ -25,7 +25,8 @@ from kcheck.ptx.runtime.lookup import code_context
 from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
 from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.sanitizers.race import cells, judge, sync
-from kcheck.ptx.sanitizers.race.accesses import CheckedAccess, definitions, site_number
+from kcheck.ptx.sanitizers.race.accesses import definitions, site_number
+from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess
 from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, race_facts
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
