@@ -367,14 +367,20 @@ class FunctionBuilder(FlowBuilder):
         i = number.value
         self.branch(i < count, body, loop.after)
         self.label(body)
-        self._loops.append(loop)
-        yield i
-        self._loops.pop()
-        self.jump(loop.again)
-        self.label(loop.again)
+        with self._pass_of(loop):
+            yield i
         number.value = i + step
         self.jump(head)
         self.label(loop.after)
+
+    @contextlib.contextmanager
+    def _pass_of(self, loop: LoopLabels) -> Iterator[None]:
+        """Emit the body of a loop. ``continue`` goes to what follows it."""
+        self._loops.append(loop)
+        yield
+        self._loops.pop()
+        self.jump(loop.again)
+        self.label(loop.again)
 
     @contextlib.contextmanager
     def repeat(self, count: int, step: int = 1) -> Iterator[Term]:
@@ -384,11 +390,8 @@ class FunctionBuilder(FlowBuilder):
         self.jump(body)
         self.label(body)
         i = number.value
-        self._loops.append(loop)
-        yield i
-        self._loops.pop()
-        self.jump(loop.again)
-        self.label(loop.again)
+        with self._pass_of(loop):
+            yield i
         number.value = i + step
         self.branch((i + step) < count, body, loop.after)
         self.label(loop.after)

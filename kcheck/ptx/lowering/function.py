@@ -20,7 +20,7 @@ from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.lowering.registers import Registers
-from kcheck.ptx.lowering.streams import Streams, room
+from kcheck.ptx.lowering.streams import RowStreams, room
 from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.syntax.ast import (
     Address,
@@ -94,7 +94,7 @@ class FunctionLowering(Registers):
         self.param_offsets = param_offsets
         self.affine_loops: Mapping[int, AffineLoop] = {}
         self.limits: Mapping[int, LaneLimit] = {}
-        self.streams = Streams()
+        self.streams = RowStreams()
         self.covered: frozenset[int] = frozenset()
         self.skipped: frozenset[int] = frozenset()
         self.all_on = self.lacks_lanes = False

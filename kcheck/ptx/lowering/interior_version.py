@@ -98,7 +98,7 @@ class InteriorVersion(WarpFunction):
         test += b.take()
         head, begin = self._parts([], [])
         fn.unit.repeats = False
-        rows = vector_loop.Rows(fn.row.lines, has_row, limits)
+        rows = vector_loop.StripRows(fn.row.lines, has_row, limits)
         vector = vector_loop.VectorCode(begin, whole, part)
         lines = vector_loop.interior_loop(self.width, test, found, rows, vector, b.references)
         references = frozenset(b.references)

@@ -29,7 +29,7 @@ _MODIFIERS = frozenset({"global", "weak", "nc", "ca", "cg", "cs", "lu"})
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class RowStreams:
     """The streams of a function.
 
     Attributes:
@@ -46,7 +46,7 @@ def room(number: int) -> str:
     return f"%stream{number}"
 
 
-def find(cfg: Cfg, strides: Mapping[str, int], uniform: Set[str], spinning: Set[int], width: int) -> Streams:
+def find(cfg: Cfg, strides: Mapping[str, int], uniform: Set[str], spinning: Set[int], width: int) -> RowStreams:
     """The streams of a function.
 
     Args:
@@ -81,7 +81,7 @@ def find(cfg: Cfg, strides: Mapping[str, int], uniform: Set[str], spinning: Set[
                 key = loop.header, _array(cfg, loop, base, is_uniform), operation.modifiers[-1]
                 loads[id(operation)] = numbers.setdefault(key, len(numbers))
         begins[loop.header] = tuple(number for key, number in numbers.items() if key[0] == loop.header)
-    return Streams(loads, begins)
+    return RowStreams(loads, begins)
 
 
 def _rows(cfg: Cfg, is_uniform: Callable[[str], bool]) -> Set[str]:
@@ -146,7 +146,7 @@ def _array(cfg: Cfg, loop: Loop, base: Register, is_uniform: Callable[[str], boo
     return base.name
 
 
-def allocate(prologue: Builder, each: Builder, streams: Streams, width: int) -> None:
+def allocate(prologue: Builder, each: Builder, streams: RowStreams, width: int) -> None:
     """Emit the memory of the streams, and what makes them empty for each vector."""
     for number in sorted(set(streams.loads.values())):
         prologue.line(f"{room(number)} = alloca [{room_bytes(width)} x i8], align 64")

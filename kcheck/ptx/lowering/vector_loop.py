@@ -173,7 +173,7 @@ def _interior_first(b: FlowBuilder, width: int) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StripRows:
     """The rows of a strip.
 
     Attributes:
@@ -206,7 +206,7 @@ def interior_loop(
     width: int,
     test: Sequence[str],
     found: tuple[Value, Value],
-    rows: Rows,
+    rows: StripRows,
     vector: VectorCode,
     references: set[str],
 ) -> list[str]:

@@ -17,7 +17,7 @@ from kcheck.ptx.sanitizers.race.cells import (
     times,
     weighs_values,
 )
-from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess, LaneChecks, Window, find_window
+from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess, LaneChecks, ShadowedWindow, find_window
 from kcheck.ptx.sanitizers.race.facts import RaceFacts
 from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, WRITE
 from kcheck.ptx.sanitizers.race.sync import state_of
@@ -62,12 +62,7 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
             steps = f.lanes_const("i64", [lane * access.size for lane in range(W)])
             with f.if_(f.any((f.term(f.splat(low)) + steps).ne(addresses) & mask)):
                 f.break_()
-        for space in access.places(facts):
-            window = find_window(f, space)
-            distance = low - window.base
-            with f.if_(distance < window.size):
-                _check_in_space(f, access, facts, space, window, distance, mask)
-                f.ret()
+        _check_adjacent(f, access, facts, low, mask)
     if W > 1 and access.kind != WRITE:
         with f.block():
             with f.if_(f.any(f.term(f.splat(low)).ne(addresses) & mask)):
@@ -80,18 +75,24 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
     return f.definition()
 
 
+def _check_adjacent(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts, low: Term, mask: Term) -> None:
+    """Check lanes that access adjacent elements from ``low`` on, and return; leave the code block if one may be in
+    a race."""
+    for space in access.places(facts):
+        window = find_window(f, space)
+        distance = low - window.base
+        with f.if_(distance < window.size):
+            _check_in_space(f, access, facts, space, window, distance, mask)
+            f.ret()
+
+
 def _row_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, str]) -> Definition:
     """Check a row of elements all at once; if there may be a race, as elements at any addresses."""
     W = access.width
     f = FunctionBuilder(access.signature, "noinline", W, declarations)
     low, mask = f.argument("a"), f.term(f.bits_mask(f.argument("m"), W))
     with f.block():
-        for space in access.places(facts):
-            window = find_window(f, space)
-            distance = low - window.base
-            with f.if_(distance < window.size):
-                _check_in_space(f, access, facts, space, window, distance, mask)
-                f.ret()
+        _check_adjacent(f, access, facts, low, mask)
     steps = f.lanes_const("i64", [lane * access.size for lane in range(W)])
     given = {"v": f.argument("v")} if access.kind == WRITE else {}
     anywhere = replace(access, is_row=False).signature
@@ -182,7 +183,7 @@ def _check_scattered(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts
 
 
 def _changed_scattered(
-    f: FunctionBuilder, access: CheckedAccess, granule: int, window: Window, distances: Term
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: ShadowedWindow, distances: Term
 ) -> list[Term]:
     """:func:`_changed` for lanes at any ``distances`` from the start of the window, all within it."""
     W, size, value = access.width, access.size, f.argument("v")
@@ -199,7 +200,7 @@ def _check_in_space(
     access: CheckedAccess,
     facts: RaceFacts,
     space: str,
-    window: Window,
+    window: ShadowedWindow,
     distance: Term,
     lanes_on: Term,
 ) -> None:
@@ -229,7 +230,7 @@ def _check_in_space(
 
 
 def _changed(
-    f: FunctionBuilder, access: CheckedAccess, granule: int, window: Window, distance: Term, lanes_on: Term
+    f: FunctionBuilder, access: CheckedAccess, granule: int, window: ShadowedWindow, distance: Term, lanes_on: Term
 ) -> list[Term]:
     """For each part of W granules, the lanes whose store changes the value, i1. ``lanes_on``: those that store.
 

@@ -70,18 +70,18 @@ class CheckedAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ShadowedWindow:
     """The memory of a space that has a shadow."""
 
     base: Term
     size: Term
 
 
-def find_window(f: FunctionBuilder, space: str) -> Window:
+def find_window(f: FunctionBuilder, space: str) -> ShadowedWindow:
     state = state_of(f)
     if space == "shared":
-        return Window(record(f, "worker", Worker).load(Worker.shared), state.load(RaceState.shared_size))
-    return Window(state.load(RaceState.global_base), state.load(RaceState.global_size))
+        return ShadowedWindow(record(f, "worker", Worker).load(Worker.shared), state.load(RaceState.shared_size))
+    return ShadowedWindow(state.load(RaceState.global_base), state.load(RaceState.global_size))
 
 
 class LaneChecks:
