@@ -38,6 +38,9 @@ class RaceFacts:
     fences: bool
     copies: bool = False
 
+    def __hash__(self) -> int:
+        return hash((*sorted(self.granule.items()), self.warps, self.fences, self.copies))
+
     def checks(self, space: str) -> bool:
         """Whether a race is possible in a space."""
         kinds = self.kinds.get(space, frozenset())
