@@ -10,7 +10,6 @@ import compileall
 import os
 import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -104,8 +103,8 @@ class Watch:
         return verdict, self._children() - before
 
     def close(self) -> None:
-        """Stop it."""
-        self._process.send_signal(signal.SIGINT)
+        """Stop it. Not with SIGINT, which a shell ignores in what it starts in the background."""
+        self._process.terminate()
         self._process.communicate()
 
 
