@@ -56,8 +56,18 @@ def legal(row: Row, sources: int) -> dict[tuple[str, ...], tuple[Case, ...]]:
             forms = expectation(row.opcode, modifiers, sources)
         except Illegal:
             continue
-        found[modifiers] = tuple(Case(".".join((row.opcode, *modifiers)), form) for form in forms)
+        found[modifiers] = tuple(
+            Case(".".join((row.opcode, *modifiers)), form, _signed(row.opcode, modifiers)) for form in forms
+        )
     return found
+
+
+def _signed(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:
+    """How a form whose last modifier stands for signs of operands is written; empty for others."""
+    operands = (
+        {"-ab": "{d0}, {a}, -{b}, {c}", "-c": "{d0}, {a}, {b}, -{c}"}.get(modifiers[-1]) if modifiers else None
+    )
+    return (f"{'.'.join((opcode, *modifiers[:-1]))} {operands}",) if operands else ()
 
 
 def _thinned(variants: list[tuple[str, ...]]) -> set[tuple[str, ...]]:

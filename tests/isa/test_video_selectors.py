@@ -186,8 +186,14 @@ def test_masks_and_selectors_are_those_of_the_isa(
         ("vadd.u32.u32.u32 %d.b0, %a, %b;", "operand 1 has no selector here"),
         ("vadd.u32.u32.u32.add %d.b0, %a, %b, %c;", "a result with a selector has no second operation"),
         ("vmad.u32.u32.u32 %d, %a, %b, %c.h0;", "operand 4 has no selector here"),
+        ("vadd.s32.s32.s32 %d, -%a, %b;", "only the sources of vmad can be negated"),
+        ("add.s32 %d, -%a, %b;", "only the sources of vmad can be negated"),
+        ("vmad.s32.s32.s32 -%d, %a, %b, %c;", "only the sources of vmad can be negated"),
+        ("vmad.s32.s32.s32.po %d, -%a, %b, %c;", r"sources cannot be negated with \.po"),
+        ("vmad.s32.s32.s32 %d, -%a, %b, -%c;", "either the product or the third source can be negated, not both"),
+        ("vmad.s32.s32.s32.-ab %d, %a, %b, %c;", r"character '\.' is not valid in PTX"),
     ],
 )
-def test_a_selector_that_an_operand_cannot_have_is_an_error(statement: str, message: str) -> None:
+def test_a_selector_or_sign_that_an_operand_cannot_have_is_an_error(statement: str, message: str) -> None:
     with pytest.raises(PtxError, match=message):
         parse(KERNEL.format(bytes=4, statements=statement))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.rows import Emit, Mods, row
+from kcheck.ptx.syntax.selectors import NEGATED_ADDEND, NEGATED_PRODUCT
 
 _SIGNED = "s32"
 Operation = Callable[[Builder, Value, Value], Value]
@@ -111,16 +112,28 @@ def _shift(name: str) -> Emit:
 
 
 def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
-    """``vmad``: a product and a sum (``.po``: plus one) in 128 bits, shifted, then clamped or truncated."""
-    sources = zip((x, y, z), (m.bound["A"], m.bound["B"], m.get("D")), strict=True)
-    p, q, r = (b.resize(value, "i128", signed=kind == _SIGNED) for value, kind in sources)
-    total = b.add(b.mul(p, q), r)
+    """``vmad``: a product and a sum (``.po``: plus one) in 128 bits, shifted, then clamped or truncated.
+
+    The sum and the third source are signed if a factor is, or if something is negated, whatever the type of the
+    result: NVIDIA's assembler compiles it so, and the pseudocode of the PTX ISA says it.
+    """
+    negated = m.get("negated")
+    factors = (m.bound["A"], m.bound["B"])
+    signed = _SIGNED in factors or bool(negated)
+    p, q = (b.resize(value, "i128", signed=kind == _SIGNED) for value, kind in zip((x, y), factors, strict=True))
+    product, addend = b.mul(p, q), b.resize(z, "i128", signed=signed)
+    if negated == NEGATED_PRODUCT:
+        total = b.sub(addend, product)
+    elif negated == NEGATED_ADDEND:
+        total = b.sub(product, addend)
+    else:
+        total = b.add(product, addend)
     if "po" in m:
         total = b.add(total, 1)
     if m.get("scale"):
         total = b.shift("ashr", total, int(m.get("scale").removeprefix("shr")))
     if "sat" in m:
-        low, high = (-(1 << 31), (1 << 31) - 1) if m.get("D") == _SIGNED else (0, (1 << 32) - 1)
+        low, high = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
         total = b.intrinsic("smin", b.intrinsic("smax", total, b.const("i128", low)), b.const("i128", high))
     return b.resize(total, "i32")
 
@@ -145,5 +158,7 @@ for _name, _how, _sat in (("vshl", "shl", ""), ("vshr", "ashr", " [.sat]")):
     row(_head, "d:D a:A b:u32", _shift(_how))
     row(f"{_head} <.add|.min|.max=then>", "d:D a:A b:u32 c:D", _shift(_how))
 row(f"vmad {_D} {_A} {_B} [.po] [.sat] [.shr7|.shr15=scale]", "d:D a:A b:B c:D", _mad)
+_NEGATED = f"<.{NEGATED_PRODUCT}|.{NEGATED_ADDEND}=negated>"
+row(f"vmad {_D} {_A} {_B} [.sat] [.shr7|.shr15=scale] {_NEGATED}", "d:D a:A b:B c:D", _mad)
 row(f"vset {_A} {_B} {_COMPARE}", "d:u32 a:A b:B", _scalar("vset"))
 row(f"vset {_A} {_B} {_COMPARE} <.add|.min|.max=then>", "d:u32 a:A b:B c:u32", _scalar("vset"))

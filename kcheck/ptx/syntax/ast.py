@@ -103,8 +103,17 @@ class Selected:
     selector: str
 
 
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``-%r1`` or ``-%r1.b0``: a source of ``vmad``. A finished tree has none: see
+    :mod:`kcheck.ptx.syntax.selectors`."""
+
+    operand: Register | Selected
+
+
 Operand: TypeAlias = (
-    "Register | Special | Integer | Float | Symbol | Address | Texel | Vector | Pair | Not | Sink | Selected"
+    "Register | Special | Integer | Float | Symbol | Address | Texel | Vector | Pair | Not | Sink "
+    "| Selected | Negated"
 )
 
 

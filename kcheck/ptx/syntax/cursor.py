@@ -9,6 +9,7 @@ from kcheck.ptx.syntax.ast import (
     Address,
     Float,
     Integer,
+    Negated,
     Not,
     Operand,
     Pair,
@@ -173,7 +174,8 @@ class Cursor:
             return Pair(first, self._primary(names))
         return first
 
-    # primary ::= "[" address "]" | "{" primary ("," primary)* "}" | "!" register | "_" | float | constant
+    # primary ::= "[" address "]" | "{" primary ("," primary)* "}" | "!" register | "-" register [selector] | "_"
+    #           | float | constant
     #           | special [component] | register selector | name [ ("+" | "-") integer ]
     def _primary(self, names: Names) -> Operand:
         token = self.token
@@ -184,6 +186,12 @@ class Cursor:
         after = self.tokens[min(self.index + 1, len(self.tokens) - 1)].kind
         if token.kind == "float" or (token.kind == "-" and after == "float"):
             return self.number()
+        if token.kind == "-" and after == "name":
+            self.take()
+            inner = self._primary(names)
+            if not isinstance(inner, Register | Selected):
+                self.fail("'-' is only allowed before a register or a constant", token.line)
+            return Negated(inner)
         if token.kind in ("int", "-", "+", "~", "(") or (token.kind == "!" and after != "name"):
             return Integer(constant(self)[0])
         if token.kind == "!":

@@ -1,9 +1,9 @@
-"""Expands selectors and masks of the operands of video instructions into other instructions.
+"""Expands selectors, masks and signs of the operands of video instructions into other instructions.
 
 Source: PTX ISA, "Scalar Video Instructions": ``a.b0`` and ``a.h1`` are a byte and a half of a source, extended to
 32 bits; ``d.b2`` inserts the low bits of the result there, and the other bits are those of ``c``. "SIMD Video
 Instructions": each digit of ``a.b7610`` selects a byte of ``b`` and ``a`` together, and ``d.b20`` is a mask of
-bytes: the other bytes are those of ``c``, or are not added to it.
+bytes: the other bytes are those of ``c``, or are not added to it. "vmad": the product or ``c`` may be negated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from kcheck.errors import PtxError
-from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register, Selected
+from kcheck.ptx.syntax.ast import Instruction, Integer, Negated, Operand, Register, Selected
 
 SELECTOR = re.compile(r"\.(b[0-7]{1,4}|h[0-3]{1,2})")
 """What may follow a register as a selector or a mask."""
@@ -30,15 +30,16 @@ New = Callable[[str], Register]
 
 
 def without_selectors(i: Instruction, file: str, new: New) -> Iterator[Instruction]:
-    """The instructions, in order, that replace one with a selector or a mask.
+    """The instructions, in order, that replace one with a selector, a mask or a sign.
 
     Args:
         file: its name in messages.
         new: declares a register of a type.
 
     Raises:
-        PtxError: a selector or mask that the operand cannot have.
+        PtxError: a selector, mask or sign that the operand cannot have.
     """
+    i = _without_signs(i, file)
     if i.opcode in _SCALAR:
         yield from _scalar(i, file, new)
         return
@@ -50,6 +51,27 @@ def without_selectors(i: Instruction, file: str, new: New) -> Iterator[Instructi
 
 def _fail(i: Instruction, file: str, what: str) -> NoReturn:
     raise PtxError(f"{file}:{i.line}: {i.mnemonic}: {what}")
+
+
+NEGATED_PRODUCT, NEGATED_ADDEND = "-ab", "-c"
+"""Modifiers of ``vmad`` that stand for the signs of its operands. A file cannot contain them."""
+
+
+def _without_signs(i: Instruction, file: str) -> Instruction:
+    """``vmad`` with a modifier that says what is negated. The product is, if one of its two factors is."""
+    signs = [isinstance(operand, Negated) for operand in i.operands]
+    if not any(signs):
+        return i
+    if i.opcode != "vmad" or len(signs) != 4 or signs[0]:
+        _fail(i, file, "only the sources of vmad can be negated")
+    if "po" in i.modifiers:
+        _fail(i, file, "sources cannot be negated with .po")
+    product, addend = signs[1] != signs[2], signs[3]
+    if product and addend:
+        _fail(i, file, "either the product or the third source can be negated, not both")
+    word = (NEGATED_PRODUCT,) if product else (NEGATED_ADDEND,) if addend else ()
+    operands = tuple(o.operand if isinstance(o, Negated) else o for o in i.operands)
+    return replace(i, modifiers=(*i.modifiers, *word), operands=operands)
 
 
 def _plain(operand: Operand) -> Operand:

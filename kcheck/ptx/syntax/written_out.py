@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Pair, Register, Selected, Sink
+from kcheck.ptx.syntax.ast import Instruction, Integer, Negated, Operand, Pair, Register, Selected, Sink
 from kcheck.ptx.syntax.selectors import without_selectors
 
 
@@ -21,13 +21,13 @@ def written_out(i: Instruction, file: str, new: Callable[[str], Register]) -> It
         new: declares a register of a type.
 
     Raises:
-        PtxError: a selector that the operand cannot have.
+        PtxError: a selector or sign that the operand cannot have.
     """
     operation = i.modifiers[0] if i.modifiers else ""
     if i.opcode == "lop3" and operation in ("and", "or") and isinstance(i.operands[0], Pair):
         yield from _with_predicate(i, operation, new("b32"))
         return
-    if any(isinstance(operand, Selected) for operand in i.operands):
+    if any(isinstance(operand, Selected | Negated) for operand in i.operands):
         yield from without_selectors(i, file, new)
         return
     yield i

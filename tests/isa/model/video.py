@@ -97,14 +97,21 @@ def _shift(opcode: str, mods: list[str], arity: int) -> Form:
 
 
 def _mad(mods: list[str]) -> Form:
-    """PTX ISA, "vmad": the exact sum, shifted with its sign, then clamped if it says so."""
+    """PTX ISA, "vmad": the exact sum, shifted with its sign, then clamped if it says so. Whether the sum is signed
+    does not depend on the type of the result."""
     kinds, rest = mods[:3], mods[3:]
     shift = 7 if "shr7" in rest else 15 if "shr15" in rest else 0
     one = int("po" in rest)
+    final = "s32" if "s32" in kinds[1:] or rest[-1:] in (["-ab"], ["-c"]) else "u32"
 
     def compute(a: int, b: int, c: int) -> int:
         product = _number(kinds[1], a, 32) * _number(kinds[2], b, 32)
-        total = product + _number(kinds[0], c, 32) + one >> shift
-        return (_clamp(kinds[0], total, 32) if "sat" in rest else total) & 0xFFFFFFFF
+        addend = _number(final, c, 32)
+        if "-ab" in rest:
+            product = -product
+        if "-c" in rest:
+            addend = -addend
+        total = product + addend + one >> shift
+        return (_clamp(final, total, 32) if "sat" in rest else total) & 0xFFFFFFFF
 
     return Form((32,), (*kinds[1:], kinds[0]), compute)
