@@ -7,9 +7,10 @@ block and points at nodes that it includes, so that joining two costs the same h
 
 Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
 thread; it synchronizes with an operation that observes the written value, also through a chain of atomics. The
-order assumed here is stronger than the ISA guarantees, in two ways that programs rely on: every observer acquires,
-with or without a fence; and accesses that a thread has fenced before a barrier may be published by another thread
-after it.
+order assumed here is stronger than the ISA guarantees, in three ways that programs rely on: every observer
+acquires, with or without a fence; accesses that a thread has fenced before a barrier may be published by another
+thread after it; and a plain write comes after the atomics of other blocks on its address if its thread has
+observed that address, so the last block can reset the counter from which it knows that it is the last.
 """
 
 from __future__ import annotations
@@ -20,12 +21,21 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, RaceEvent, RaceState, Strong
+from kcheck.ptx.sanitizers.race.layout import (
+    RESETS,
+    SITE_MASK,
+    THREAD_BITS,
+    THREAD_MASK,
+    RaceEvent,
+    RaceState,
+    Strong,
+)
 
 ALL = -1
 """Instead of a thread: every thread of the block."""
 
 
+_OFFSET = (1 << 32) - 1
 _ENOUGH = 32
 """The most races of one kind that are examined between grid barriers: to show that there is no path takes long."""
 
@@ -72,6 +82,7 @@ class Clocks:
         self._fenced: dict[int, KnownAccesses] = {}  # what a later strong write publishes
         self._fenced_within: dict[int, KnownAccesses] = {}  # the same, by fences for the block only
         self._places: dict[int, _ClockPlace] = {}
+        self._observed: dict[int, dict[int, int]] = {}  # by address, when threads of the block first observed it
         self._refused: dict[tuple[int, int, int], int] = {}
 
     def reset(self) -> None:
@@ -84,6 +95,7 @@ class Clocks:
     def _begin(self) -> None:
         for table in (self._knows, self._fenced, self._fenced_within):
             table.clear()
+        self._observed.clear()
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
         """Handle an event (:class:`kcheck.ptx.sanitizers.race.layout.RaceEvent`); returns the answer."""
@@ -153,6 +165,7 @@ class Clocks:
             thread = t0 + lane
             place = self._places.get(addresses[lane])
             if access.reads and place is not None:
+                self._observed.setdefault(addresses[lane], {}).setdefault(thread, self._state.now)
                 self._observe(thread, place.everywhere)
                 if place.block == block:
                     self._observe(thread, place.within)
@@ -191,6 +204,10 @@ class Clocks:
 
     def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
         """1 if the access is known, or if enough unknown accesses of its kind were found; else 0."""
+        if info >> RESETS & 1 and self._has_observed(
+            mine & THREAD_MASK, stamp, (where & ~1) + (mine >> RESETS & _OFFSET)
+        ):
+            return 1
         kind = (mine >> THREAD_BITS & SITE_MASK, info >> THREAD_BITS & SITE_MASK, where)
         if self._refused.get(kind, 0) >= _ENOUGH:
             return 1
@@ -198,6 +215,14 @@ class Clocks:
             return 1
         self._refused[kind] = self._refused.get(kind, 0) + 1
         return 0
+
+    def _has_observed(self, thread: int, stamp: int, address: int) -> bool:
+        """Whether a thread, or another one before the last barrier, has observed an address after an atomic of
+        another block there."""
+        if stamp >= self._state.start:
+            return False
+        observed = self._observed.get(address, {})
+        return thread in observed or any(now < self._state.barrier for now in observed.values())
 
     def _is_ordered(self, thread: int, other: int, stamp: int) -> int:
         """Whether a thread of the current block knows of an access by ``other`` at a time."""

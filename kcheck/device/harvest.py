@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from kcheck.cases import Allocation
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.model.indexing import first_index, offset_range
+from kcheck.model.listing import listed
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Mask
@@ -116,6 +118,27 @@ def nondeterministic_finding(
     Args:
         order: the order of the threads in the second launch; empty if it is unknown.
     """
+    whose, when = "two launches of the same case differ in", ("in the first", "in the other")
+    if order:
+        whose, when = "another order of the threads changes", ("in natural order", f"in {order}")
+    found = _difference(name, dtype, first, second, when)
+    if found is None:
+        return None
+    index, what = found
+    return Finding(
+        "nondeterministic",
+        f"{whose} {what}",
+        fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
+        array=name,
+        index=index,
+        kernel=kernel,
+    )
+
+
+def _difference(
+    name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], when: tuple[str, str]
+) -> tuple[tuple[int, ...], str] | None:
+    """The first element whose bits differ, and how many do; None if none does. All NaNs are equal."""
     raw = first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)
     different = raw.reshape(*first.shape, first.itemsize).any(axis=-1)
     if dtype.is_inexact and different.any():
@@ -125,18 +148,55 @@ def nondeterministic_finding(
         return None
     index = first_index(different)
     old, new = (_scalar_text(dtype, np.frombuffer(a[index].tobytes(), np.uint8)) for a in (first, second))
-    whose, when = "two launches of the same case differ in", ("in the first", "in the other")
-    if order:
-        whose, when = "another order of the threads changes", ("in natural order", f"in {order}")
+    where = f"{count} of {_elements(different.size)} of {name}: {_at(name, index)}"
+    return index, f"{where} is {old} {when[0]} and {new} {when[1]}"
+
+
+def second_launch_finding(
+    memory: Allocation,
+    first: npt.NDArray[Any],
+    second: npt.NDArray[Any],
+    kernel: str | None,
+    changed: Sequence[str],
+) -> Finding | None:
+    """The warning for an output that a second launch computes differently, after variables kept their values.
+
+    Args:
+        changed: the variables that the first launch left changed.
+    """
+    found = _difference(memory.name, memory.dtype, first, second, ("after the first", "after the second"))
+    if found is None:
+        return None
+    index, what = found
+    message = f"a second launch changes {what}; the first one leaves {_variables(changed)} changed"
     return Finding(
         "nondeterministic",
-        f"{whose} {count} of {_elements(different.size)} of {name}:"
-        f" {_at(name, index)} is {old} {when[0]} and {new} {when[1]}",
-        fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
-        array=name,
+        message,
+        severity="warn",
+        fix=_reset(changed),
+        array=memory.name,
         index=index,
         kernel=kernel,
+        lenient=True,
     )
+
+
+def second_launch_fault(finding: Finding, changed: Sequence[str]) -> Finding:
+    """The warning for an error that only a second launch has."""
+    message = (
+        f"{finding.message}; only in a second launch, because the first one leaves {_variables(changed)} changed"
+    )
+    rule = "nondeterministic"
+    return replace(finding, rule=rule, message=message, severity="warn", fix=_reset(changed), lenient=True)
+
+
+def _variables(names: Sequence[str]) -> str:
+    return f"device variable{'s' * (len(names) > 1)} {listed(names)}"
+
+
+def _reset(changed: Sequence[str]) -> str:
+    names = listed(changed)
+    return f"reset {names} at the end of the kernel, or before every launch, as kcheck does before each case"
 
 
 def may_change(spec: OpSpec) -> frozenset[str]:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 _OTHER_POISON = 0xA5
 _LONGER = 2  # the limit of repeats, as a multiple of the judged launch: another order may be slower
+_SECOND_LAUNCH = 1.0
+"""Additional seconds for a second launch. If it waits forever for a variable, every case takes as long."""
 _OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, however it ends
 
 
@@ -147,7 +149,9 @@ class LaunchingDevice:
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
         outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
         unwritten: dict[str, Mask] = {}
-        longer = None if timeout is None else _limit_of_repeats(timeout, time.monotonic() - begun)
+        changed = self._backend.modules.changed() if first.launched and self._backend.modules is not None else ()
+        took = time.monotonic() - begun
+        longer = None if timeout is None else _limit_of_repeats(timeout, took)
         try:
             unwritten = self._unwritten(spec, arrays, first, longer)
             findings += [
@@ -160,6 +164,9 @@ class LaunchingDevice:
                     seen.add("nondeterministic")
                     before = {_key(finding) for finding in first.findings}
                     findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
+                    if changed:
+                        brief = None if longer is None else min(longer, _LONGER * took + _SECOND_LAUNCH)
+                        findings += self._second_launch(spec, arrays, outputs, brief, kernel, changed)
         except LaunchFault as fault:  # the first launch finished, but a repeat did not
             findings += _fatal(spec, fault.findings)
         finally:
@@ -270,6 +277,34 @@ class LaunchingDevice:
                     found.append(differs)
                     del left[name]
         return found
+
+    def _second_launch(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        outputs: Mapping[str, Array],
+        limit: float | None,
+        kernel: str | None,
+        changed: tuple[str, ...],
+    ) -> list[Finding]:
+        """Launch twice without resetting the variables ``changed`` in between, as a program does. Returns warnings
+        for outputs whose bits differ, because the program may reset the variables itself."""
+        modules = self._backend.modules
+        assert modules is not None
+        self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+        modules.keeps = True
+        try:
+            again = self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+        except LaunchFault as fault:
+            return [harvest.second_launch_fault(finding, changed) for finding in fault.findings]
+        finally:
+            modules.keeps = False
+        memories = {name: arrays.allocation(name) for name in outputs}
+        found = (
+            harvest.second_launch_finding(memory, outputs[name], _output(memory, again.after), kernel, changed)
+            for name, memory in memories.items()
+        )
+        return [finding for finding in found if finding is not None]
 
     def _only_then(self, finding: Finding, schedule: Schedule) -> Finding:
         """The finding, with a note that the first launch did not have it."""

@@ -76,6 +76,19 @@ extern "C" __global__ void counted(const float* x, float* y, int n) {
   if (i < n) y[i] = 2 * x[i] * (i == 0 ? calls++ : 1);
 }
 """
+TICKET = """
+__device__ unsigned int done;
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+  __shared__ bool last;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n - 1) y[i] = 2 * x[i];
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(&done, 1) == gridDim.x - 1;
+  __syncthreads();
+  if (last && threadIdx.x == 0) { y[n - 1] = 2 * x[n - 1]; RESET }
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +129,13 @@ def made(tmp_path_factory):
         """,
     )
     project.spec("counted", "kernel: kernels/count.cu:counted\ncases: {count: 6}")
+    for name, reset in (("ticket", "done = 0;"), ("spent_ticket", "")):
+        project.write(f"kernels/{name}.cu", TICKET.replace("RESET", reset))
+        project.spec(name, f"kernel: kernels/{name}.cu:twice\ncases: {{count: 6}}")
+    project.write(
+        "kernels/spin.cu", COUNTED.replace("* (i", "; while (i").replace("calls++ : 1)", "calls++ > 1 : 0);")
+    )
+    project.spec("spin", "kernel: kernels/spin.cu:counted\ncases: {count: 2}")
     return project.report()
 
 
@@ -157,6 +177,27 @@ def test_a_race_is_told_with_both_lines_and_a_fix_in_cuda_cpp(made):
 
 def test_device_variables_have_their_first_values_in_every_case(made):
     assert made["counted"]["status"] == "passed"
+
+
+def test_a_variable_that_changes_the_result_of_a_second_launch_is_a_warning(made):
+    found = [finding for case in made["spent_ticket"]["cases"] for finding in case["findings"]]
+    assert {(finding["rule"], finding["severity"]) for finding in found} == {("nondeterministic", "warn")}
+    assert re.fullmatch(
+        r"a second launch changes 1 of \d+ elements? of y: y\[\d+\] is \S+ after the first and \S+ after the"
+        r" second; the first one leaves device variable done changed",
+        found[0]["message"],
+    )
+    assert found[0]["fix"].startswith("reset done at the end of the kernel, or before every launch")
+
+
+def test_a_second_launch_that_waits_for_a_variable_forever_is_a_warning(made):
+    assert made["spin"]["status"] == "passed"
+    (found, *_) = (finding for case in made["spin"]["cases"] for finding in case["findings"])
+    assert "only in a second launch" in found["message"]
+
+
+def test_a_ticket_that_the_last_block_resets_is_correct(made):
+    assert [case["findings"] for case in made["ticket"]["cases"]] == [[]] * len(made["ticket"]["cases"])
 
 
 def test_a_report_of_hip_says_how_wide_its_wavefronts_are(made):

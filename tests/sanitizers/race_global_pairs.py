@@ -337,6 +337,31 @@ def last_block_adds_up(x, partial, count, total):
             total[0] += partial[j]  # racecheck
 
 
+@pair(3, 32, count=ints(1))  # the clean one is as in the CUDA C++ Programming Guide, "Memory Fence Functions"
+@cuda.jit
+def last_block_resets_its_counter(count):
+    """The last block resets the counter by a plain store. The first one must not: others still add to it."""
+    is_done = cuda.shared.array(1, int32)
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        ticket = cuda.atomic.add(count, 0, 1)  # racecheck
+        is_done[0] = ticket == cuda.gridDim.x - 1  # bug: is_done[0] = ticket == 0
+    cuda.syncthreads()
+    if is_done[0] and cuda.threadIdx.x == 3:
+        count[0] = 0  # racecheck
+
+
+@pair(3, 1, total=ints(1), count=ints(1), y=ints(1))
+@cuda.jit
+def atomic_sum_read_plainly(total, count, y):
+    """The last block reads a sum by a plain load; no fence holds the additions before the ticket."""
+    cuda.atomic.add(total, 0, 1)  # racecheck
+    cuda.threadfence()  # bug: pass
+    if cuda.atomic.add(count, 0, 1) == cuda.gridDim.x - 1:
+        cuda.threadfence()
+        y[0] = total[0]  # racecheck
+
+
 @pair(3, 1, partial=ints(3), count=ints(1), total=ints(1))
 @cuda.jit
 def ticket_not_drawn(partial, count, total):

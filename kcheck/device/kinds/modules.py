@@ -88,12 +88,13 @@ class _Loaded:
     """A module on the device.
 
     Attributes:
-        first: the initial bytes of its variables, by address.
+        first: the initial bytes of its variables, by address; ``names``: their names.
         again: whether it must be loaded again instead, because their addresses are unknown.
     """
 
     library: Any
     first: dict[int, bytes] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
     again: bool = False
     kernels: dict[str, Any] = field(default_factory=dict)
     launched: bool = False
@@ -106,17 +107,21 @@ class Modules:
         took: is called with the seconds that a compilation during a launch took.
         names_object: is called with the handle of a texture or surface object, and the name, shape and dtype of
             the array of which it has a copy.
+        keeps: launches find variables in global memory as earlier launches left them.
     """
 
     def __init__(self) -> None:
         self.took: Callable[[float], None] = lambda seconds: None
         self.names_object: Callable[[int, str, tuple[int, ...], str], None] = lambda *named: None
+        self.keeps = False
         self._loaded: dict[str, _Loaded] = {}
         self.runs: list[UnitRun] = []
 
     def begin(self) -> None:
-        """Forget earlier launches, and reset variables in global memory to their initial values."""
+        """Forget earlier launches. Reset variables in global memory to their initial values, unless ``keeps``."""
         self.runs.clear()
+        if self.keeps:
+            return
         for text, loaded in tuple(self._loaded.items()):
             if loaded.launched and loaded.again:
                 call("cuLibraryUnload", loaded.library)
@@ -133,10 +138,21 @@ class Modules:
             False if a module must be loaded again instead.
         """
         launched = [loaded for loaded in self._loaded.values() if loaded.launched]
-        for loaded in launched:
+        for loaded in () if self.keeps else launched:
             for address, content in loaded.first.items():
                 call("cuMemcpyHtoD", address, content, len(content))
         return not any(loaded.again for loaded in launched)
+
+    def changed(self) -> tuple[str, ...]:
+        """The variables in global memory that the last launches left changed, without modules that must be loaded
+        again."""
+        return tuple(
+            loaded.names[address]
+            for loaded in self._loaded.values()
+            if loaded.launched and not loaded.again
+            for address, content in loaded.first.items()
+            if _bytes_at(address, len(content)) != content
+        )
 
     def launch(
         self, run: UnitRun, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
@@ -185,9 +201,14 @@ class Modules:
                     raise
                 loaded.again = True  # a GPU's driver does not know variables that are not .visible
                 return
-            content = bytearray(size)
-            call("cuMemcpyDtoH", content, address, size)
-            loaded.first[int(address)] = bytes(content)
+            loaded.first[int(address)] = _bytes_at(int(address), size)
+            loaded.names[int(address)] = name
+
+
+def _bytes_at(address: int, size: int) -> bytes:
+    content = bytearray(size)
+    call("cuMemcpyDtoH", content, address, size)
+    return bytes(content)
 
 
 def call(name: str, *arguments: Any) -> Any:

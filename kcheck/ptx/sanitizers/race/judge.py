@@ -11,12 +11,14 @@ from kcheck.ptx.ir.records import Record, record, same
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.lookup import find_allocation
 from kcheck.ptx.sanitizers.race.layout import (
+    ATOMIC,
     CHANGED,
     CHANGED_EVER,
     INFLIGHT,
     LAST_STAMP,
     READ,
     REPLICATED,
+    RESETS,
     SAME_VALUE,
     SITE_MASK,
     STRONG_READ,
@@ -164,7 +166,12 @@ class _Judge:
         """Return if the host, which tracks fences, knows that the accesses are ordered."""
         f = self.f
         with f.if_(~self.is_filling):
-            given = {"a": self.me.to("i64"), "b": self.info.to("i64"), "c": self.stamp.to("i64")}
+            resets = f.argument("write") & (self.record - ATOMIC < READ - ATOMIC)
+            given = {
+                "a": self.me.to("i64") | self._mine() - base << 32,
+                "b": self.info.to("i64") | resets.to("i64") << RESETS,
+                "c": self.stamp.to("i64"),
+            }
             event = {"launch": f.argument("launch"), "event": f.const("i32", int(RaceEvent.DECIDE))}
             with f.if_(f.run(TELL, **event, **given, d=base | benign.ne(0).to("i64")).ne(0)):
                 f.ret()

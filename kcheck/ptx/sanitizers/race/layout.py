@@ -86,7 +86,12 @@ class RaceEvent(IntEnum):
     WARP = 2  # warp, lanes: they synchronize
     FENCE = 3  # first thread, lanes, 1 for a fence of the block only
     STRONG = 4  # first thread, address of Strong
-    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: ordered?
+    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: ordered? See RESETS.
+
+
+RESETS = 32
+"""The bit of DECIDE's second number that says that the access is a plain write and the earlier one an atomic. The
+first number has, from this bit on, the access's offset in its allocation."""
 
 
 class Strong(ctypes.Structure):
