@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kcheck.torch_cuda.products import host_products
 from kcheck.torch_cuda.storages import Storages, storage_of
 
 Answer = Callable[..., Any]
@@ -20,6 +21,7 @@ def host_cuda_mode(torch: Any, storages: Storages) -> Any:
     from torch.overrides import TorchFunctionMode
 
     answers = _answers(torch, storages)
+    products = host_products(torch)
     constructors = torch.utils._device._device_constructors()
     to = torch.Tensor.to
 
@@ -42,7 +44,8 @@ def host_cuda_mode(torch: Any, storages: Storages) -> Any:
                 if func in constructors:
                     options["device"] = "cpu"
             operands = list(_tensors(torch, (args, options)))
-            results = func(*args, **options)
+            compute = products.get(func, func) if "out_dtype" in options else func
+            results = compute(*args, **options)
             return _placed(torch, storages, wanted, operands, results)
 
     return HostCuda()

@@ -55,6 +55,16 @@ assert rules(lambda x: bell(x.mul_(1.0).add_(0.5))) == ["mutated"]
 assert rules(bell, gradients=["x"]) == []
 assert rules(lambda x: bell(x.detach()) + 0 * x, gradients=["x"]) == ["gradient"]
 
+a, b = (torch.randn(3, 4, 4, device="cuda").to(torch.bfloat16) for _ in range(2))
+c = torch.ones(3, 4, 4, device="cuda")
+product = a.float() @ b.float()
+assert torch.equal(torch.bmm(a, b, out_dtype=torch.float32), product)
+assert torch.equal(torch.baddbmm(c, a, b, out_dtype=torch.float32), torch.baddbmm(c, a.float(), b.float()))
+total = torch.empty(4, 4, device="cuda")
+assert torch.mm(a[0], b[0], out_dtype=torch.float32, out=total) is total and total.is_cuda
+assert torch.equal(total, a[0].float() @ b[0].float())
+assert torch.addmm(c[0], a[0], b[0], out_dtype=torch.float32).dtype == torch.float32
+
 x = torch.linspace(-1, 1, 50, device="cuda", dtype=torch.bfloat16, requires_grad=True)
 kcheck.assert_close(x * 2, x + x)
 kcheck.assert_close(x.sum(), reference=lambda x: x.sum(), inputs={"x": x})

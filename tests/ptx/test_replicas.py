@@ -36,7 +36,7 @@ ALL = (1 << 1024) - 1
 def needed(body: str) -> int:
     """The threads that need what the load of the kernel returns, a bit for each."""
     kernel = parse(KERNEL.format(body=body)).entries[0]
-    threads = needed_loads(kernel)
+    threads = needed_loads(kernel, "k.ptx")
     loads = [s for s in kernel.body or () if isinstance(s, Instruction) and s.mnemonic == "ld.global.b32"]
     return threads.get(id(loads[0]), ALL)
 
@@ -46,6 +46,9 @@ def only(condition: str) -> str:
     return f"{condition} and.pred %p2, %p3, %p1; "
 
 
+BRANCH = """and.b32 %r3, %r1, 1008; setp.eq.b32 %p3, %r3, 0; and.pred %p2, %p3, %p1;
+setp.gt.s32 %p4, %r2, 0; @%p4 bra ELSE; {arm} bra END; ELSE: neg.s32 %r2, %r2; END:
+@%p2 st.global.b32 [%rd1], %r2;"""
 SMALL = only("and.b32 %r3, %r1, 1008; setp.eq.b32 %p3, %r3, 0;")
 
 
@@ -63,6 +66,8 @@ SMALL = only("and.b32 %r3, %r1, 1008; setp.eq.b32 %p3, %r3, 0;")
             "mov.u32 %r3, %ctaid.x; and.b32 %r4, %r1, 112; or.b32 %r5, %r4, %r3; setp.eq.b32 %p2, %r5, 0;" + STORE,
             FIRST_16,
         ),
+        (BRANCH.format(arm="add.s32 %r2, %r2, 1;"), FIRST_16),
+        (BRANCH.format(arm="setp.gt.s32 %p5, %r2, 9; @%p5 bra END; add.s32 %r2, %r2, 1;"), FIRST_16),
         ("", 0),
     ],
 )
@@ -77,11 +82,17 @@ def test_a_thread_whose_stores_are_off_needs_no_value(body: str, threads: int) -
         "st.global.b32 [ %rd1 + 0 ], { %r2 };",
         "@%p1 st.global.b32 [ %rd1 + 0 ], { %r2 };",
         SMALL + "st.shared.b32 [word], %r2; @%p2 st.global.b32 [%rd1], %r2;",
-        SMALL + "setp.gt.s32 %p4, %r2, 0; @%p4 bra END; END: @%p2 st.global.b32 [%rd1], %r2;",
+        BRANCH.format(arm="st.shared.b32 [word], %r1;"),
+        BRANCH.format(arm="bar.warp.sync -1;"),
+        BRANCH.format(arm="ld.global.b32 %r2, [%rd1];"),
+        BRANCH.format(arm="ret;"),
+        SMALL
+        + "AGAIN: add.s32 %r2, %r2, -1; setp.gt.s32 %p4, %r2, 0; @%p4 bra AGAIN; @%p2 st.global.b32 [%rd1], %r2;",
+        BRANCH.format(arm="add.s32 %r3, %r3, 1;") + "st.shared.b32 [word], %r3;",
         SMALL + "mad.wide.s32 %rd2, %r2, 4, %rd1; ld.global.f32 %r4, [%rd2]; @%p2 st.global.b32 [%rd1], %r4;",
         "mov.u32 %r3, %ctaid.x; setp.eq.u32 %p2, %r3, 0; @%p2 st.global.b32 [ %rd1 + 0 ], { %r2 };",
     ],
-    ids=["store", "mask", "shared", "branch", "address", "block"],
+    ids=["store", "mask", "shared", "branch", "barrier", "load", "end", "loop", "choice", "address", "block"],
 )
 def test_other_uses_need_the_value_in_every_thread(body: str) -> None:
     """A store under the mask alone, shared memory, a branch, an address, a predicate that the block decides."""

@@ -3,16 +3,19 @@
 A tensor with fewer elements than a program has threads is loaded by all threads, several for each element. One of
 them stores the result; in the others the store is predicated off, by a predicate that depends only on the thread's
 index. The value that such a thread loaded is dead, unless something else needs it: a shuffle, a barrier's
-reduction, a branch, an address, a store to shared memory. A dead value may be loaded before or after another warp
-changes the element in place. That is not a race: no result depends on it.
+reduction, an address, a store to shared memory, or a branch that decides more than the values of registers. A
+dead value may be loaded before or after another warp changes the element in place. That is not a race: no result
+depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.analysis.cfg import build, postdominators
 from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.analysis.skips import control_dependence
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.syntax.ast import Function, Instruction, Integer, Label, Operand, Operation, Register, Special
 from kcheck.ptx.syntax.opcodes import ACCESSES, MOVES
@@ -82,14 +85,52 @@ def _number(value: int) -> _Bits:
     return _Bits(value & _WORD, ~value & _WORD)
 
 
-def needed_loads(kernel: Function) -> dict[int, int]:
+def needed_loads(kernel: Function, file: str) -> dict[int, int]:
     """By load (``id``), the threads that need its value; without the loads that every thread needs.
 
     Args:
         kernel: its blocks are one-dimensional.
+        file: for messages.
+
+    Raises:
+        PtxError: a branch to a missing label, or loops nested too deeply.
     """
     threads = min(kernel.performance.get("reqntid", (THREADS,))[0], THREADS)
-    return _Need([s for s in kernel.body or () if not isinstance(s, Label)], threads).loads()
+    operations = [s for s in kernel.body or () if not isinstance(s, Label)]
+    return _Need(operations, threads, _choices(kernel, file)).loads()
+
+
+def _choices(kernel: Function, file: str) -> dict[int, frozenset[str]]:
+    """By branch (``id``), the registers that its blocks write, for branches that decide nothing else: their blocks
+    only compute, and do not repeat."""
+    cfg = build(kernel, file)
+    depends = control_dependence(cfg, postdominators(cfg))
+    found = {}
+    for n in cfg.order:
+        branch = cfg.blocks[n].terminator
+        if branch is None or len(set(cfg.blocks[n].successors)) < 2:
+            continue
+        decided = _decided(n, depends)
+        operations = [o for block in decided for o in cfg.blocks[block].operations]
+        if n not in decided and all(_only_computes(o) for o in operations):
+            found[id(branch)] = frozenset(r.name for o in operations for r in writes(o))
+    return found
+
+
+def _decided(branch: int, depends: Mapping[int, list[tuple[int, int]]]) -> set[int]:
+    """The blocks that a block decides about, directly or through other branches."""
+    decided: set[int] = set()
+    more = {branch}
+    while more:
+        more = {n for n, edges in depends.items() if n not in decided and any(edge[0] in more for edge in edges)}
+        decided |= more
+    return decided
+
+
+def _only_computes(operation: Operation) -> bool:
+    if not isinstance(operation, Instruction) or operation.opcode in ACCESSES or operation.opcode in _WARP:
+        return False
+    return operation.opcode in ROWS or operation.opcode in MOVES or operation.opcode == "bra"
 
 
 class _Predicates:
@@ -173,17 +214,22 @@ def _constant(operand: Operand) -> _Bits:
 
 
 class _Need:
-    """By register, the threads that need its value anywhere in the code."""
+    """By register, the threads that need its value anywhere in the code.
 
-    def __init__(self, operations: list[Operation], threads: int) -> None:
+    Args:
+        choices: by branch, the registers whose values it decides.
+    """
+
+    def __init__(self, operations: list[Operation], threads: int, choices: Mapping[int, frozenset[str]]) -> None:
         self.operations = operations
         self.everyone = (1 << threads) - 1
         self.predicates = _Predicates(operations, threads)
         self.need: dict[str, int] = {}
+        self.choices = choices
         self.writers: dict[str, list[Operation]] = {}
         for operation in operations:
-            for register in writes(operation):
-                self.writers.setdefault(register.name, []).append(operation)
+            for name in self._decides(operation):
+                self.writers.setdefault(name, []).append(operation)
 
     def loads(self) -> dict[int, int]:
         """As :func:`needed_loads`."""
@@ -215,13 +261,17 @@ class _Need:
             return _whole_warps(self._results(operation))
         if operation.opcode in ROWS or operation.opcode in MOVES:
             return self._results(operation) & active
-        return ALL
+        return self._results(operation) if id(operation) in self.choices else ALL
+
+    def _decides(self, operation: Operation) -> Collection[str]:
+        """The registers that an operation writes, or whose values it decides."""
+        return self.choices.get(id(operation)) or [register.name for register in writes(operation)]
 
     def _results(self, operation: Operation) -> int:
         """The threads that need a result of an operation."""
         threads = 0
-        for register in writes(operation):
-            threads |= self.need.get(register.name, 0)
+        for name in self._decides(operation):
+            threads |= self.need.get(name, 0)
         return threads
 
 

@@ -49,7 +49,8 @@ class Racecheck(Sanitizer):
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Find what must be checked, and add the functions that check it."""
         facts = race_facts(functions)
-        needed = needed_loads(functions[0]) if unit.module.replicates and facts.checks("global") else {}
+        follows_needs = unit.module.replicates and facts.checks("global")
+        needed = needed_loads(functions[0], unit.module.file) if follows_needs else {}
         unit.pointers, groups = pointer_use(functions)
         self._checks = CheckFunctions(unit, facts, needed, groups)
         unit.tests = testing_loads(functions, unit.module.file)
