@@ -73,6 +73,11 @@ def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
     }
 
 
+def _context(name: str) -> type:
+    """A class of context managers without effect. Classes stay classes: programs annotate functions with them."""
+    return type(name, (), {"__init__": _done, "__enter__": _done, "__exit__": _done})
+
+
 def answers(torch: Any, machine: Machine) -> dict[str, Any]:
     """The replacements for attributes of ``torch.cuda``, by name.
 
@@ -97,6 +102,9 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
     def no_graphs(*_: Any, **__: Any) -> None:
         raise NotImplementedError("CUDA graphs are not supported on kcheck's cpu device; call the function itself")
 
+    def external(self: TorchStream, handle: int, device: Any = None, **_: Any) -> None:
+        TorchStream.__init__(self, torch.device("cuda", 0))
+
     def seed(number: int) -> None:
         torch.default_generator.manual_seed(number)
 
@@ -109,8 +117,8 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": _done,
-        "device": type("device", (), {"__init__": _done, "__enter__": _done, "__exit__": _done}),
-        "device_of": _nothing,
+        "device": _context("device"),
+        "device_of": _context("device_of"),
         "get_device_name": lambda device=None: machine.name,
         "get_device_capability": lambda device=None: machine.cc,
         "get_device_properties": lambda device=None: shown,
@@ -121,14 +129,14 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "synchronize": _done,
         "Event": TorchEvent,
         "Stream": TorchStream,
-        "ExternalStream": lambda handle, device=None, **_: stream,
+        "ExternalStream": type("ExternalStream", (TorchStream,), {"__init__": external}),
         "stream": lambda chosen: chosen if chosen is not None else _nothing(),
         "current_stream": lambda device=None: stream,
         "default_stream": lambda device=None: stream,
         "set_stream": _done,
         "is_current_stream_capturing": lambda: False,
-        "CUDAGraph": no_graphs,
-        "graph": no_graphs,
+        "CUDAGraph": type("CUDAGraph", (), {"__init__": no_graphs}),
+        "graph": type("graph", (), {"__init__": no_graphs}),
         "make_graphed_callables": no_graphs,
         "manual_seed": seed,
         "manual_seed_all": seed,

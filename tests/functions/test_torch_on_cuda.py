@@ -55,6 +55,10 @@ assert rules(lambda x: bell(x.mul_(1.0).add_(0.5))) == ["mutated"]
 assert rules(bell, gradients=["x"]) == []
 assert rules(lambda x: bell(x.detach()) + 0 * x, gradients=["x"]) == ["gradient"]
 
+for name in ("CUDAGraph", "graph", "Event", "Stream", "ExternalStream", "StreamContext", "device", "device_of"):
+    getattr(torch.cuda, name) | None  # a class, as in the annotations of a program
+assert torch.cuda.ExternalStream(0).device.type == "cuda"
+
 a, b = (torch.randn(3, 4, 4, device="cuda").to(torch.bfloat16) for _ in range(2))
 c = torch.ones(3, 4, 4, device="cuda")
 product = a.float() @ b.float()
