@@ -567,6 +567,42 @@ def last_block_sums_with_a_fence_of_the_block(x, out):
 
 
 @row(grid=4)
+def last_block_resets_the_ticket(x, out):
+    """Its atomic observes those of the other blocks, so they come before the reset (threadFenceReduction)."""
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        cuda.threadfence()
+        last[0] = cuda.atomic.add(out, 100, 1)
+    cuda.syncthreads()
+    if last[0] == cuda.gridDim.x - 1 and t == 40:
+        out[100] = 0
+
+
+@row(grid=4)
+def a_reset_before_the_last_ticket(x, out):
+    """The third ticket does not observe the fourth."""
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        ticket = cuda.atomic.add(out, 100, 1)  # race
+        if ticket == 2:
+            out[100] = 0  # race
+
+
+@row(grid=4)
+def a_reset_by_a_thread_that_did_not_wait(x, out):
+    """Thread 40 did not see the ticket: no barrier is between the atomic of thread 0 and the write."""
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        cuda.threadfence()
+        last[0] = cuda.atomic.add(out, 100, 1)  # race
+    if cuda.blockIdx.x == 3 and t == 40:
+        out[100] = 0  # race
+    cuda.syncthreads()
+
+
+@row(grid=4)
 def every_thread_fences_and_one_takes_the_ticket(x, out):
     last = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x
