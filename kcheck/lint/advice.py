@@ -113,8 +113,11 @@ def _of_double(double: Double, dtypes: set[str]) -> tuple[str, str]:
             f"{listed}, so the kernel computes in float64 ({double.instruction}), although no argument is float64",
             f"write np.{dtype}({double.constants[0]}): a Python float is a float64",
         )
+    message = f"computes in float64 ({double.instruction}), although no argument is float64"
+    if double.rounds:
+        return message, "use cuda.libdevice.rintf(): round() computes in float64"
     return (
-        f"computes in float64 ({double.instruction}), although no argument is float64",
+        message,
         f"convert the integer, as in np.{dtype}(i): an int64 and a float32 make a float64"
         if double.from_integer
         else f"write constants as np.{dtype}(...): a Python float is a float64",

@@ -36,6 +36,7 @@ class Double:
         constants: source text of the float64 constants on the line; empty if none was found there.
         instruction: a float64 instruction that follows from it; ``count`` of them in all.
         from_integer: whether an integer was converted, as in an operation on an int64 and a float32.
+        rounds: whether the line calls ``round``, which Numba computes in float64.
     """
 
     place: Span
@@ -43,6 +44,7 @@ class Double:
     instruction: str
     count: int
     from_integer: bool
+    rounds: bool = False
 
 
 def doubles(operations: Iterable[Instruction | Call], frames: Frames) -> Iterator[Double]:
@@ -63,7 +65,7 @@ def doubles(operations: Iterable[Instruction | Call], frames: Frames) -> Iterato
             lines.setdefault(frames(operation)[0], []).append(operation)
         inside = {place: rest for place, rest in lines.items() if not _is_def(place)} or lines
         for place, rest in inside.items():
-            yield Double(place, (), rest[0].mnemonic, len(rest), from_integer)
+            yield Double(place, (), rest[0].mnemonic, len(rest), from_integer, rounds=_rounds(place))
 
 
 def _groups(operations: Sequence[Instruction]) -> list[list[Instruction]]:
@@ -107,6 +109,18 @@ def _is_def(place: Span) -> bool:
     source = _source(place.file)
     function = source.function(place.line) if source is not None else None
     return function is not None and place.line < function.body[0].lineno
+
+
+def _rounds(place: Span) -> bool:
+    """Whether the statement at a line of Python calls ``round``."""
+    source = _source(place.file) if PurePath(place.file).suffix not in CPP else None
+    function = source.function(place.line) if source is not None else None
+    statement = _statement(function.body, place.line) if function is not None else None
+    return statement is not None and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "round"
+        for part in _own_parts(statement)
+        for node in ast.walk(part)
+    )
 
 
 def _source(file: str) -> _Source | None:

@@ -9,7 +9,8 @@ indices: it is only used for advice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kcheck.alignment import ceil_div
 from kcheck.dataclass import dataclass
@@ -44,12 +45,15 @@ class LaneAccess:
         space: ``global`` or ``shared``.
         size: bytes that a lane reads or writes.
         stride: bytes from one lane's address to the next one's.
+        filled: bytes of each stride that this access and those beside it cover, such as the two parts of a complex
+            number: accesses with the same opcode, base and stride in the same basic block.
     """
 
     instruction: Instruction
     space: str
     size: int
     stride: int
+    filled: int = 0
 
 
 def accesses(module: Module, kernel: Function) -> list[LaneAccess]:
@@ -71,9 +75,12 @@ def accesses(module: Module, kernel: Function) -> list[LaneAccess]:
     strides = _Strides(graph, found.uniform, liveness.constants(graph), divergent).run()
     seen = []
     for block in graph.order:
-        for operation in graph.blocks[block].operations:
-            if isinstance(operation, Instruction) and (access := _access(operation, strides)) is not None:
-                seen.append(access)
+        found_here = [
+            access
+            for operation in graph.blocks[block].operations
+            if isinstance(operation, Instruction) and (access := _access(operation, strides)) is not None
+        ]
+        seen += _together(found_here)
     return sorted(seen, key=lambda access: access.instruction.line)
 
 
@@ -88,6 +95,19 @@ def _access(i: Instruction, strides: Callable[[Operand], int | None]) -> LaneAcc
     stride = strides(address.base)
     many = next((_VECTORS[m] for m in i.modifiers if m in _VECTORS), 1)
     return None if stride is None else LaneAccess(i, space, kind.bytes * many, stride)
+
+
+def _together(found: Sequence[LaneAccess]) -> list[LaneAccess]:
+    """The accesses of a basic block, each with the bytes that it fills together with the others."""
+    bytes_of: dict[tuple[str, Operand, int], set[int]] = {}
+    keys = []
+    for access in found:
+        address = next(o for o in access.instruction.operands if isinstance(o, Address))
+        keys.append((access.instruction.opcode, address.base, access.stride))
+        if access.stride:
+            covers = range(address.offset, address.offset + access.size)
+            bytes_of.setdefault(keys[-1], set()).update(byte % abs(access.stride) for byte in covers)
+    return [replace(access, filled=len(bytes_of.get(key, ()))) for access, key in zip(found, keys, strict=True)]
 
 
 class _Strides:
@@ -202,15 +222,12 @@ class _Strides:
 def sectors(access: LaneAccess, lanes: int = _WARP) -> tuple[int, int]:
     """(sectors of 32 bytes that the lanes' access touches, sectors that their bytes would fill).
 
-    Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". Lane 0 is assumed to be aligned.
+    Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". The lowest address is assumed to be
+    aligned. A sector is loaded once for all accesses beside this one, from the cache.
     """
-    touched = {
-        byte // 32
-        for lane in range(lanes)
-        for byte in (lane * access.stride, lane * access.stride + access.size - 1)
-    }
-    wanted = {lane * access.stride for lane in range(lanes)}
-    return len(touched), ceil_div(len(wanted) * access.size, 32)
+    starts = {lane * abs(access.stride) for lane in range(lanes)}
+    touched = {byte // 32 for start in starts for byte in (start, start + access.size - 1)}
+    return len(touched), ceil_div(len(starts) * max(access.size, access.filled), 32)
 
 
 def conflicts(access: LaneAccess, lanes: int = _WARP) -> int:

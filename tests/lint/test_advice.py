@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from kcheck.lint.advice import ADVICE
+from kcheck.lint.lanes import LaneAccess, sectors
 from kcheck.model import Finding
+from kcheck.ptx.syntax.ast import Instruction
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,6 +37,24 @@ def strided(x, y):
     i = cuda.grid(1)
     if i < y.size:
         y[i] = x[i * 32]                   # uncoalesced
+
+@cuda.jit
+def backwards(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[y.size - 1 - i]           # fine
+
+@cuda.jit
+def pairs(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[2 * i] - x[2 * i + 1]     # fine
+
+@cuda.jit
+def first_of_each_pair(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[2 * i]                    # uncoalesced
 
 @cuda.jit
 def same_for_all(x, y):
@@ -99,6 +119,12 @@ def integer_factor(x, y):
     i = cuda.grid(1)
     if i < y.size:
         y[i] = x[i] * i                    # f64-in-f32
+
+@cuda.jit
+def rounds(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = round(x[i])                 # f64-in-f32
 
 @cuda.jit
 def divides_each(x, y):
@@ -235,9 +261,23 @@ def test_advice_is_a_warning_with_a_fix(advice: dict) -> None:
     assert "32 sectors of 32 bytes are transferred where 4 would do" in apart["message"]
 
 
+@pytest.mark.parametrize("stride", [1, -1])
+def test_bytes_of_neighbors_fill_one_sector_in_either_direction(stride: int) -> None:
+    """32 lanes read 32 bytes, forward or backward."""
+    load = Instruction(1, "ld", ("global", "u8"), ())
+    assert sectors(LaneAccess(load, "global", 1, stride)) == (1, 1)
+    assert sectors(LaneAccess(load, "global", 1, 2 * stride)) == (2, 1)
+
+
 def test_integers_have_no_reciprocal(advice: dict) -> None:
     """The fix for a slow division depends on what is divided."""
     (floats,) = advice["divides_each"]["advice"]
     (integers,) = advice["divides_integers"]["advice"]
     assert floats["fix"].startswith("compute the reciprocal")
     assert integers["fix"].startswith("integer divisions are slow: update the quotient")
+
+
+def test_a_function_that_computes_in_float64_is_named(advice: dict) -> None:
+    """The line has no constant to change."""
+    (wide,) = advice["rounds"]["advice"]
+    assert wide["fix"] == "use cuda.libdevice.rintf(): round() computes in float64"
