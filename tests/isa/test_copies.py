@@ -15,6 +15,8 @@ from kcheck.cpu.executor import Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.compile import lower
+from kcheck.ptx.syntax.parser import parse
 from tests.isa.machines import Cpu, Launch
 
 THREADS = 64
@@ -313,3 +315,16 @@ def test_memcheck_looks_at_what_is_copied(tmp_path: Path, width: int) -> None:
         "mov.u32 %n, 4;\n" + COPY.replace("[%src], 16", "[%src], 16, %n"),
     ):
         assert findings(tmp_path, width, kernel(right + WAIT), Checks()) == []
+
+
+def test_code_of_a_copy_does_not_grow_with_the_lanes() -> None:
+    """Kernels have hundreds of copies: what a lane needs that reads a part is in one function for all of them."""
+    copy = "cp.async.ca.shared.global [%mine], [%src], 4, %n;\n"
+    lengths = {}
+    for width in (8, 32):
+        few, many = (
+            lower(parse(kernel(copy * count + COMMIT + WAIT + out())), "copies", width).ir.text
+            for count in (10, 20)
+        )
+        lengths[width] = many.count("\n") - few.count("\n")
+    assert lengths[32] <= lengths[8] < 10 * 60

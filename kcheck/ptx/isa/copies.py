@@ -17,9 +17,9 @@ from kcheck.ptx.isa.effects import effect, ordered, without_policy
 from kcheck.ptx.isa.events import Copy
 from kcheck.ptx.isa.loadstore import admitted
 from kcheck.ptx.isa.surroundings import Surroundings
-from kcheck.ptx.runtime.copies import add_signature, wait_signature
+from kcheck.ptx.runtime.copies import add_signature, parts_signature, wait_signature
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.runtime.lookup import RESOLVE, SPACES, code_context
+from kcheck.ptx.runtime.lookup import code_context
 from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -157,19 +157,13 @@ def _amount(fn: Surroundings, i: Instruction, f: CopyForm) -> Value:
 def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, size: int, site: int) -> Value:
     """Of ``lanes``, which read only a part: those whose part is valid. Records a fault for each of the others."""
     b = fn.b
-    lanes = b.splat(lanes)
     slot = f"%{b.fresh('parts')}"
     fn.prologue.line(f"{slot} = alloca i32")
-    bits = b.resize(b.mask_bits(lanes), "i32")
+    bits = b.resize(b.mask_bits(b.splat(lanes)), "i32")
     b.line(f"store {b.typed(bits)}, ptr {slot}")
-    kind = {"space": SPACES["global"], "kind": int(FaultKind.OUT_OF_BOUNDS_LOAD)}
     with b.when(b.compare("ne", bits, 0), UNLIKELY):
-        for lane in range(fn.width):
-            with b.when(b.compare("ne", b.land(bits, 1 << lane), 0)):
-                at, extent = b.extract(source, lane), b.resize(b.extract(amount, lane), "i64")
-                found = call(b, RESOLVE, a=at, size=extent, align=size, **kind, lane=lane, **code_context(site))
-                dropped = b.select(found, b.const("i32", 0), b.const("i32", 1 << lane))
-                left = b.value(f"load i32, ptr {slot}", "i32")
-                b.line(f"store {b.typed(b.xor(left, dropped))}, ptr {slot}")
+        given = {"source": source, "amount": amount, "lanes": bits, "size": size}
+        valid = call(b, parts_signature(fn.width), **given, **code_context(site))
+        b.line(f"store {b.typed(valid)}, ptr {slot}")
     allowed = b.value(f"load i32, ptr {slot}", "i32")
     return b.bits_mask(b.resize(allowed, "i1" if fn.width == 1 else f"i{fn.width}"), fn.width)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.runtime.lookup import CONTEXT, context
+from kcheck.ptx.runtime.lookup import CONTEXT, RESOLVE, SPACES, context
 
 LARGEST = 16
 """Bytes of the largest copy."""
@@ -35,6 +36,13 @@ def wait_signature(width: int) -> Signature:
     """The function that makes the copies of all groups of a lane below ``limit``."""
     given = {"limit": vector_type("i32", width), "mask": vector_type("i1", width)}
     return Signature("@kcheck.copy.wait", "void", {**given, **CONTEXT})
+
+
+def parts_signature(width: int) -> Signature:
+    """The function that returns those of ``lanes`` (bits) whose source is valid. Each reads ``amount`` bytes from a
+    multiple of ``size``. The function records a fault for each of the others."""
+    given = {"source": vector_type("i64", width), "amount": vector_type("i32", width)}
+    return Signature("@kcheck.copy.parts", "i32", {**given, "lanes": "i32", "size": "i64", **CONTEXT})
 
 
 FINISH = Signature("@kcheck.copy.finish", "void", {"copy": "ptr", "lanes": "i32", **CONTEXT})
@@ -80,7 +88,9 @@ def definitions(
     _add(add, queue, watchers)
     _finish(finish, queue, watchers)
     _wait(wait, queue)
-    return {f.signature.name: f.definition() for f in (add, finish, wait)}
+    parts = FunctionBuilder(parts_signature(W), "noinline", W, declarations, attributes="cold")
+    _admit_parts(parts)
+    return {f.signature.name: f.definition() for f in (add, finish, wait, parts)}
 
 
 def move_of(f: FunctionBuilder, queue: CopyQueue, copy: Record, lane: Term) -> Move:
@@ -114,6 +124,19 @@ def _add(f: FunctionBuilder, queue: CopyQueue, watchers: Sequence[CopyWatcher]) 
             target = copy.load(fields.target, lane)
             for watcher in watchers:
                 watcher.begins(f, target, size, lane)
+
+
+def _admit_parts(f: FunctionBuilder) -> None:
+    """Emits :func:`parts_signature`."""
+    valid = f.variable("i32", f.argument("lanes"))
+    kind = {"space": SPACES["global"], "kind": int(FaultKind.OUT_OF_BOUNDS_LOAD)}
+    with f.set_bits(f.argument("lanes")) as lane:
+        at, amount = f.extract(f.argument("source"), lane), f.extract(f.argument("amount"), lane)
+        extent = f.term(amount).to("i64")
+        found = f.run(RESOLVE, **context(f), a=at, size=extent, align=f.argument("size"), lane=lane, **kind)
+        with f.if_(~found):
+            valid.value = valid.value ^ (f.term(f.const("i32", 1)) << lane)
+    f.ret(valid.value)
 
 
 def _drop_oldest(queue: CopyQueue, head: Record) -> None:
