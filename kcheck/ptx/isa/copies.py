@@ -162,8 +162,8 @@ def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, s
     bits = b.resize(b.mask_bits(b.splat(lanes)), "i32")
     b.line(f"store {b.typed(bits)}, ptr {slot}")
     with b.when(b.compare("ne", bits, 0), UNLIKELY):
-        given = {"source": source, "amount": amount, "lanes": bits, "size": size}
-        valid = call(b, parts_signature(fn.width), **given, **code_context(site))
+        given = {"source": source, "amount": amount, "lanes": bits}
+        valid = call(b, parts_signature(fn.width), **given, size=size, **code_context(site))
         b.line(f"store {b.typed(valid)}, ptr {slot}")
     allowed = b.value(f"load i32, ptr {slot}", "i32")
     return b.bits_mask(b.resize(allowed, "i1" if fn.width == 1 else f"i{fn.width}"), fn.width)

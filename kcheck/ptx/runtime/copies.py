@@ -39,8 +39,8 @@ def wait_signature(width: int) -> Signature:
 
 
 def parts_signature(width: int) -> Signature:
-    """The function that returns those of ``lanes`` (bits) whose source is valid. Each reads ``amount`` bytes from a
-    multiple of ``size``. The function records a fault for each of the others."""
+    """The function that returns those of ``lanes`` (bits) whose source is valid: ``amount`` bytes from a multiple
+    of ``size``. The function records a fault for each of the others."""
     given = {"source": vector_type("i64", width), "amount": vector_type("i32", width)}
     return Signature("@kcheck.copy.parts", "i32", {**given, "lanes": "i32", "size": "i64", **CONTEXT})
 
