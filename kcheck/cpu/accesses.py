@@ -154,7 +154,7 @@ def _outside(
         element = f"{label.name}[{', '.join(map(str, index))}]"
         what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
         what = f"{what}, but axis {axis} has size {size:,}"
-    fix = _fix(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
+    fix = _fix(index, axis, fault, site, label, naming, is_shared=is_shared)
     return Told(what, fix, label.array, index)
 
 
@@ -193,7 +193,7 @@ def _elements(label: RangeLabel, axis: int) -> int:
 
 
 def _fix(
-    value: int,
+    index: tuple[int, ...],
     axis: int,
     fault: FaultRecord,
     site: Site | None,
@@ -203,27 +203,40 @@ def _fix(
     is_shared: bool,
 ) -> str:
     """The likely fix for an index out of range."""
-    size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"
+    value, size, bound = index[axis], label.shape[axis], f"{label.name}.shape[{axis}]"
     if value < 0:
         return f"guard the index, or check the subtraction in it: an index below -{size:,} does not wrap around"
     ids = list(_ids(fault, naming, is_block=is_shared))
+    any_axis = ""
+    if len(index) > 1 and fault.address == label.base + size * label.strides[axis]:
+        any_axis = "check the bound of every index: this is one past the last element"
     if is_shared and value in [i for i, _ in _ids(fault, naming, is_block=False)] and value not in dict(ids):
         return "each block has its own shared memory: index it by cuda.threadIdx, not by the position in the grid"
     if any(i == value for i, _ in ids):
         who = "block" if is_shared else "grid"
         letter = "ijk"[axis] if axis < 3 else "i"
         threads = next(count for i, count in ids if i == value)
-        return f"the {who} has {threads:,} threads along this axis: guard the access with `if {letter} < {bound}`"
+        guard = f"guard the access with `if {letter} < {bound}`"
+        if any_axis and not _is_of_thread(index, ids):
+            return f"{any_axis}. If the thread's index is that of axis {axis}, {guard}"
+        return f"the {who} has {threads:,} threads along this axis: {guard}"
     offset = min((value - i for i, count in ids if count > 1 and 0 < value - i <= _NEAR), default=None)
     if (loaded := _loaded(site, naming)) and (offset is None or offset > _LIKELY or value > size + _NEAR):
         return loaded
-    if len(label.shape) > 1 and fault.address == label.base + size * label.strides[axis]:
-        return "check the bound of every index: this is one past the last element"  # any axis may be wrong
+    if any_axis:
+        return any_axis
     if offset is not None:
         return f"compare the index with {bound}: it is the thread's number plus {offset}"
     if value == size:
         return "it is one past the end: check the bound of the loop or the comparison"
     return f"check how the index is computed: it is {value - size + 1:,} past the last element"
+
+
+def _is_of_thread(index: tuple[int, ...], ids: list[tuple[int, int]]) -> bool:
+    """Whether an index consists of the thread's own indices along axes with several threads: with one thread along
+    an axis, its 0 says nothing."""
+    numbers = [number for number, count in ids[:3] if count > 1]
+    return index in itertools.permutations(numbers, len(index))
 
 
 def _ids(fault: FaultRecord, naming: Naming, *, is_block: bool) -> Iterator[tuple[int, int]]:

@@ -135,6 +135,19 @@ KERNELS = {
     "library": IN_A_LIBRARY,
     **{name: ONE_LINE.replace("LINE", line) for name, (line, *_) in WRONG_INDEX.items()},
 }
+ONE_ROW = """
+@cuda.jit
+def op(x, y, n):
+    b, i = cuda.blockIdx.y, cuda.grid(1)
+    if i <= n:
+        y[b, i] = x[b, i]  # kernel
+"""
+ROWS_AND_COLUMNS = """
+@cuda.jit
+def op(x, y, n):
+    i, j = cuda.grid(2)
+    y[j, i] = x[j, i]  # kernel
+"""
 A_BLOCK_PER_ROW = """
 @cuda.jit
 def op(x, y, n):
@@ -170,6 +183,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
         made.add(name, SPEC.partition("sanitize")[0], kernel, REFERENCE)
     of_rows = SPEC.replace("[N]}", "[N, 1]}").replace('["ceildiv(N, 32)"]', "[N]")
     made.add("block_per_row", of_rows, A_BLOCK_PER_ROW, REFERENCE)
+    one = SPEC.replace("{N: [70]}", "{N: [1]}").replace("[N]}", "[1, N]}")
+    made.add("one_row", one, ONE_ROW, REFERENCE)
+    square = SPEC.replace("[N]}", "[N, 4]}").replace('["ceildiv(N, 32)"], block: [32]', "[1, 18], block: [4, 4]")
+    made.add("rows_and_columns", square, ROWS_AND_COLUMNS, REFERENCE)
     launched = SPEC.replace("kernel:", "launcher:").replace(LAUNCH, "")
     made.add("launcher", launched, LAUNCHER, REFERENCE)
     made.add("raising_launcher", launched, RAISING_LAUNCHER, REFERENCE)
@@ -270,3 +287,11 @@ def test_a_block_for_each_row_is_read_as_such(report) -> None:
     memcheck = finding(report, "block_per_row")
     assert re.search(r"of x\[\d+, \d+\], but axis 1 has size 1", memcheck["message"]), memcheck
     assert memcheck["fix"].startswith("the block has 32 threads along this axis: guard the access with `if j <")
+
+
+def test_an_axis_is_not_guessed_from_a_small_index(report) -> None:
+    """In a matrix of one row, ``x[0, 1]`` has the address of ``x[1, 0]``, and 1 is the thread's number by chance.
+    In a grid with two axes, the indices of the thread are those of the element."""
+    unclear, clear = finding(report, "one_row"), finding(report, "rows_and_columns")
+    assert unclear["fix"].startswith("check the bound of every index: this is one past the last element. If the")
+    assert clear["fix"].startswith("the grid has 72 threads along this axis: guard the access with `if i <")
