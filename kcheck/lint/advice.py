@@ -142,10 +142,15 @@ def _of_access(
     elif (times := conflicts(access, lanes)) > 1:
         yield warn(
             "bank-conflict",
-            f"{apart}: a {times}-way bank conflict ({access.instruction.mnemonic})",
+            f"{apart}: {_article(times)} {times}-way bank conflict ({access.instruction.mnemonic})",
             "pad each row of the shared array by one element",
             at,
         )
+
+
+def _article(number: int) -> str:
+    """As in "an 8-way conflict"; the numbers are at most 32."""
+    return "an" if number in (8, 11, 18) else "a"
 
 
 def _of_memory(

@@ -73,6 +73,14 @@ def columns(x, y):
         y[row * 32 + t] = tile[t, row]     # bank-conflict
 
 @cuda.jit
+def quarter_columns(x, y):
+    tile = cuda.shared.array(256, np.float32)
+    t = cuda.threadIdx.x
+    tile[t] = x[t]
+    cuda.syncthreads()
+    y[t] = tile[8 * t]                     # bank-conflict
+
+@cuda.jit
 def padded(x, y):
     tile = cuda.shared.array((32, 33), np.float32)
     t = cuda.threadIdx.x
@@ -255,7 +263,9 @@ def test_advice_is_a_warning_with_a_fix(advice: dict) -> None:
     assert all(f["fix"] for f in findings)
     assert set(findings[0]) == set(Finding.__dataclass_fields__)
     (conflict,) = advice["columns"]["advice"]
-    assert "32-way bank conflict" in conflict["message"]
+    assert "a 32-way bank conflict" in conflict["message"]
+    (eight,) = advice["quarter_columns"]["advice"]
+    assert "an 8-way bank conflict" in eight["message"]
     (apart,) = advice["strided"]["advice"]
     assert "128 bytes apart" in apart["message"]
     assert "32 sectors of 32 bytes are transferred where 4 would do" in apart["message"]
