@@ -33,6 +33,7 @@ from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.meetings import Meetings
+from kcheck.ptx.lowering.paired_arms import EVERYONE, PairedArms
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -85,6 +86,7 @@ class WarpFunction:
             fn.left = partial(left, fn, self.points, gone)
         self.meetings = Meetings(fn, self.points, self.suspender, gone)
         self._skips = skips.analyze(cfg, self._barriers, facts.parts)
+        self._arms = PairedArms(fn, cfg, self.meetings, self._skips)
         position = {n: k for k, n in enumerate(cfg.order)}
         self._loop_ends: dict[int, list[Loop]] = {}  # by position of the last block
         for loop in cfg.loops:
@@ -252,7 +254,7 @@ class WarpFunction:
 
     def _block(self, k: int, n: int) -> None:
         b, fn = self.b, self.fn
-        block = self.cfg.blocks[n]
+        block, self._place = self.cfg.blocks[n], k
         b.label(f"C{k}")
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
@@ -266,9 +268,7 @@ class WarpFunction:
         self._runs(n)
         self.lanes = self._lanes(n)
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
-        fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
-        fn.active = b.bits_mask(self.lanes, self.width)
-        fn.blend = partial(self.keeps, n)
+        self._begin_block(n, self.lanes)
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(self._announced(n))
@@ -284,6 +284,20 @@ class WarpFunction:
         for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
         b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
+
+    def _begin_block(self, n: int, lanes: Value) -> None:
+        """Prepare for the code of a block that lanes execute."""
+        fn = self.fn
+        fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
+        fn.active = self.b.bits_mask(lanes, self.width)
+        fn.blend = partial(self.keeps, n)
+
+    def _run_block(self, n: int, lanes: Value) -> None:
+        """Emit the code of a block without calls, without its end."""
+        self._begin_block(n, lanes)
+        for operation in self.cfg.blocks[n].body:
+            if id(operation) not in self.fn.skipped:
+                apply(self.fn, operation)
 
     def _lanes(self, n: int) -> Value:
         """The lanes that execute a block, as bits."""
@@ -346,9 +360,7 @@ class WarpFunction:
             taken, rest = self._split(end)
         assert isinstance(end, Instruction)
         if end.opcode == "bra":
-            self._choose(n, 0, block.successors[0], taken)
-            if rest is not None and len(block.successors) > 1:
-                self._choose(n, 1, block.successors[1], rest)
+            self._branch(n, taken, rest)
         elif end.opcode == "brx":
             self._indexed(n, block.successors, end)
         else:
@@ -359,6 +371,20 @@ class WarpFunction:
                 b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
             if rest is not None and block.successors:
                 self._send(block.successors[0], rest)
+
+    def _branch(self, n: int, taken: Value, rest: Value | None) -> None:
+        """Send lanes from the end of a block to its successors. ``rest``: those that do not branch."""
+        b, targets = self.b, self.cfg.blocks[n].successors
+        arms = self._arms.at(n)
+        if arms is not None and rest is not None:
+            everyone = b.compare("eq", self.lanes, EVERYONE)
+            both = b.land(b.compare("ne", taken, 0), b.compare("ne", rest, 0))
+            with b.when(b.land(everyone, both)):
+                self._send(arms.join, self._arms.write(arms, taken, rest, self._run_block))
+                b.jump(f"K{self._place}")
+        self._choose(n, 0, targets[0], taken)
+        if rest is not None and len(targets) > 1:
+            self._choose(n, 1, targets[1], rest)
 
     def _split(self, end: Operation) -> tuple[Value, Value]:
         """The lanes for which the guard holds, and the others."""
