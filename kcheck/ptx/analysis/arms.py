@@ -1,4 +1,4 @@
-"""Branches whose two sides are straight lines with the same warp-level operations, such as a reduction in each arm.
+"""Branches whose sides are straight lines with the same warp-level operations, such as a reduction in each arm.
 
 If all lanes of a warp are at such a branch, each operation of one side meets the one at the same position of the
 other side, so the order in which the code runs is known.

@@ -94,7 +94,7 @@ class Meetings:
         self.fn.each.line(f"store {kind} {first}, ptr {name}")
 
     def mask(self, group: int) -> int | None:
-        """The member mask of all points of a group, as a signed number; None if it is not known or not the same."""
+        """The member mask of a group, as a signed number; None if it is unknown or its points have several."""
         return self._mask(self.groups[group][0]) if group in self.agreed else None
 
     def has(self, point: SuspensionPoint) -> bool:
@@ -190,15 +190,23 @@ class Meetings:
                     send(point.block, lanes)
             b.jump(f"C{min(map(position, group))}")
 
-    def execute(self, point: SuspensionPoint, ready: Value, posted: Callable[[int], Value]) -> None:
+    def execute(
+        self,
+        point: SuspensionPoint,
+        ready: Value,
+        posted: Callable[[int], Value],
+        keeps: Callable[[str], bool] | None = None,
+    ) -> None:
         """Execute an operation and write its results in the active lanes.
 
         Args:
             ready: the lanes that take part, as bits.
             posted: the integers that the lanes posted, by number of the column.
+            keeps: whether a register must keep its value in other lanes; None: it must.
         """
         assert isinstance(point.operation, Instruction)
         view = _MeetingView(self.fn, point.operation, self.suspender.state.place, posted)
+        view.keeps = keeps
         view.execute(point.operation, ready)
 
     def _named(self, point: SuspensionPoint, lanes: Value) -> Value:

@@ -19,6 +19,7 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
+from kcheck.ptx.analysis.arms import Arms
 from kcheck.ptx.analysis.cfg import Loop
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
@@ -33,7 +34,7 @@ from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.meetings import Meetings
-from kcheck.ptx.lowering.paired_arms import EVERYONE, PairedArms
+from kcheck.ptx.lowering.paired_arms import EVERYONE, Keeps, PairedArms
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -86,7 +87,7 @@ class WarpFunction:
             fn.left = partial(left, fn, self.points, gone)
         self.meetings = Meetings(fn, self.points, self.suspender, gone)
         self._skips = skips.analyze(cfg, self._barriers, facts.parts)
-        self._arms = PairedArms(fn, cfg, self.meetings, self._skips)
+        self._arms = PairedArms(fn, cfg, self.live, self.meetings, self._skips)
         position = {n: k for k, n in enumerate(cfg.order)}
         self._loop_ends: dict[int, list[Loop]] = {}  # by position of the last block
         for loop in cfg.loops:
@@ -254,7 +255,7 @@ class WarpFunction:
 
     def _block(self, k: int, n: int) -> None:
         b, fn = self.b, self.fn
-        block, self._place = self.cfg.blocks[n], k
+        block = self.cfg.blocks[n]
         b.label(f"C{k}")
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
@@ -268,7 +269,7 @@ class WarpFunction:
         self._runs(n)
         self.lanes = self._lanes(n)
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
-        self._begin_block(n, self.lanes)
+        self._begin_block(n, self.lanes, partial(self.keeps, n))
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(self._announced(n))
@@ -285,16 +286,16 @@ class WarpFunction:
             self._latch(loop)
         b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
 
-    def _begin_block(self, n: int, lanes: Value) -> None:
+    def _begin_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
         """Prepare for the code of a block that lanes execute."""
         fn = self.fn
         fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         fn.active = self.b.bits_mask(lanes, self.width)
-        fn.blend = partial(self.keeps, n)
+        fn.blend = keeps
 
-    def _run_block(self, n: int, lanes: Value) -> None:
+    def _run_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
         """Emit the code of a block without calls, without its end."""
-        self._begin_block(n, lanes)
+        self._begin_block(n, lanes, keeps)
         for operation in self.cfg.blocks[n].body:
             if id(operation) not in self.fn.skipped:
                 apply(self.fn, operation)
@@ -380,11 +381,23 @@ class WarpFunction:
             everyone = b.compare("eq", self.lanes, EVERYONE)
             both = b.land(b.compare("ne", taken, 0), b.compare("ne", rest, 0))
             with b.when(b.land(everyone, both)):
-                self._send(arms.join, self._arms.write(arms, taken, rest, self._run_block))
-                b.jump(f"K{self._place}")
+                self._side_by_side(n, arms, taken, rest)
         self._choose(n, 0, targets[0], taken)
         if rest is not None and len(targets) > 1:
             self._choose(n, 1, targets[1], rest)
+
+    def _side_by_side(self, n: int, arms: Arms, taken: Value, rest: Value) -> None:
+        """Emit both sides of a branch for all lanes of a warp, and their join if it may follow at once."""
+        self._arms.write(arms, taken, rest, self._run_block)
+        before, self.lanes, last = self.lanes, self.b.const(self.bits, EVERYONE), n
+        if self._arms.continues(n, arms):
+            last = arms.join
+            self._run_block(last, self.lanes, lambda name: False)
+            self._terminate(last)
+        else:
+            self._send(arms.join, self.lanes)
+        self.lanes = before
+        self.b.jump(f"K{self.cfg.order.index(last)}")
 
     def _split(self, end: Operation) -> tuple[Value, Value]:
         """The lanes for which the guard holds, and the others."""
