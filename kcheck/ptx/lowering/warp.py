@@ -21,13 +21,14 @@ from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.arms import Arms
 from kcheck.ptx.analysis.cfg import Loop
+from kcheck.ptx.analysis.load_groups import Segment
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import streams, vector_loop, warp_emulation
+from kcheck.ptx.lowering import load_groups, streams, vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.control_facts import ControlFacts
@@ -273,18 +274,48 @@ class WarpFunction:
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(self._announced(n))
-        for operation in block.body:
-            if id(operation) not in fn.skipped:
-                apply(fn, operation)
-            if isinstance(operation, Call) and fn.exits is not None:
-                self._drop(fn.exits, k)
-                fn.exits = None
+        segment = None if affine_loop is not None else load_groups.find_segment(fn, block.body)
+        if segment is None:
+            self._apply(block.body, k)
+        else:
+            self._apply(block.body[: segment.begin], k)
+            self._twice(n, segment)
+            self._apply(block.body[segment.end :], k)
         self._terminate(n)
         b.jump(f"K{k}")
         b.label(f"K{k}")
         for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
         b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
+
+    def _apply(self, operations: Sequence[Operation], k: int) -> None:
+        """Lower operations of the block at position ``k``."""
+        fn = self.fn
+        for operation in operations:
+            if id(operation) not in fn.skipped:
+                apply(fn, operation)
+            if isinstance(operation, Call) and fn.exits is not None:
+                self._drop(fn.exits, k)
+                fn.exits = None
+
+    def _twice(self, n: int, segment: Segment) -> None:
+        """Lower a segment of a block without and with checks of its loads."""
+        fn = self.fn
+        operations = [o for o in self.cfg.blocks[n].body[segment.begin : segment.end] if id(o) not in fn.skipped]
+        is_fine, loads = load_groups.test_loads(fn, segment)
+        before, in_loop = fn.active, fn.in_loop
+        with self.b.if_(is_fine, LIKELY) as all_inside:
+            fn.begin_block(in_loop)
+            fn.inside = loads
+            for operation in operations:
+                apply(fn, operation)
+            fn.inside = frozenset()
+        with all_inside.else_():
+            fn.begin_block(in_loop)
+            fn.active = before
+            for operation in operations:
+                apply(fn, operation)
+        fn.begin_block(in_loop)
 
     def _begin_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
         """Prepare for the code of a block that lanes execute."""
