@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from kcheck.ptx.abi import Worker
 from kcheck.ptx.analysis.load_groups import FEWEST_LOADS, LoadGroup, Segment, find
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Instruction, Operation
 from kcheck.ptx.syntax.types import TYPES
@@ -27,7 +29,25 @@ def find_segment(fn: FunctionLowering, body: Sequence[Operation]) -> Segment | N
     return segment
 
 
-def test_loads(fn: FunctionLowering, segment: Segment) -> tuple[Value, frozenset[int]]:
+def lower(fn: FunctionLowering, body: Sequence[Operation], segment: Segment) -> None:
+    """Lower a segment of a block, which has no calls, without and with checks of its loads."""
+    operations = [o for o in body[segment.begin : segment.end] if id(o) not in fn.skipped]
+    is_fine, loads = _test_loads(fn, segment)
+    in_loop = fn.in_loop
+    with fn.b.if_(is_fine, LIKELY) as all_inside:
+        fn.begin_block(in_loop)
+        fn.inside = loads
+        for operation in operations:
+            apply(fn, operation)
+        fn.inside = frozenset()
+    with all_inside.else_():
+        fn.begin_block(in_loop)
+        for operation in operations:
+            apply(fn, operation)
+    fn.begin_block(in_loop)
+
+
+def _test_loads(fn: FunctionLowering, segment: Segment) -> tuple[Value, frozenset[int]]:
     """Emit the test of a segment's groups.
 
     Returns:

@@ -21,7 +21,6 @@ from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.arms import Arms
 from kcheck.ptx.analysis.cfg import Loop
-from kcheck.ptx.analysis.load_groups import Segment
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
@@ -279,7 +278,7 @@ class WarpFunction:
             self._apply(block.body, k)
         else:
             self._apply(block.body[: segment.begin], k)
-            self._twice(n, segment)
+            load_groups.lower(fn, block.body, segment)
             self._apply(block.body[segment.end :], k)
         self._terminate(n)
         b.jump(f"K{k}")
@@ -297,25 +296,6 @@ class WarpFunction:
             if isinstance(operation, Call) and fn.exits is not None:
                 self._drop(fn.exits, k)
                 fn.exits = None
-
-    def _twice(self, n: int, segment: Segment) -> None:
-        """Lower a segment of a block without and with checks of its loads."""
-        fn = self.fn
-        operations = [o for o in self.cfg.blocks[n].body[segment.begin : segment.end] if id(o) not in fn.skipped]
-        is_fine, loads = load_groups.test_loads(fn, segment)
-        before, in_loop = fn.active, fn.in_loop
-        with self.b.if_(is_fine, LIKELY) as all_inside:
-            fn.begin_block(in_loop)
-            fn.inside = loads
-            for operation in operations:
-                apply(fn, operation)
-            fn.inside = frozenset()
-        with all_inside.else_():
-            fn.begin_block(in_loop)
-            fn.active = before
-            for operation in operations:
-                apply(fn, operation)
-        fn.begin_block(in_loop)
 
     def _begin_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
         """Prepare for the code of a block that lanes execute."""
