@@ -132,7 +132,10 @@ def no_checks() -> Iterator[None]:
     Raises:
         SystemExit: there is no such test: the benchmark must follow the code.
     """
-    from kcheck.ptx.runtime import admission, memory
+    from kcheck.ptx.lowering import load_groups
+    from kcheck.ptx.lowering.interior_values import BlockEvaluator
+    from kcheck.ptx.runtime import admission, memory, streams
+    from kcheck.ptx.runtime.windows import KnownElements
 
     dropped = 0
 
@@ -144,9 +147,16 @@ def no_checks() -> Iterator[None]:
     def aligned(f: Any, space: str, address: Any, distance: Any, size: int) -> Any:
         return address.eq(address)
 
+    def included(self: Any, address: Any, *, row: bool) -> Any:
+        return inside(address, None)
+
     with (
         mock.patch.multiple(memory, is_inside=inside, is_aligned=aligned),
         mock.patch.multiple(admission, is_inside=inside, is_aligned=aligned),
+        mock.patch.object(streams, "is_inside", inside),
+        mock.patch.object(KnownElements, "include", included),
+        mock.patch.object(BlockEvaluator, "admit"),
+        mock.patch.object(load_groups, "is_inside", lambda fn, group: fn.b.const("i1", 1)),
         nothing_kept(),
     ):
         yield

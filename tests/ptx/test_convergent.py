@@ -251,7 +251,7 @@ S:  bar.sync 0; ret;
 
 @pytest.mark.parametrize("condition", ["setp.ge.u32 %p2, %r2, 1;", "setp.ne.u32 %p2, %r2, 0;"])
 def test_vectors_past_a_limit_do_not_run(condition: str) -> None:
-    """The loop is the same for all threads. Of 128 vectors, two run it: one that stores, and one past the limit.
+    """The loop is the same for all threads. Of 128 vectors, only the one that stores runs it.
     Where the last thread stores, all run it."""
 
     def seconds(text: str) -> float:

@@ -12,7 +12,7 @@ from kcheck.ptx.isa.access_form import AccessForm, elements, form, is_of_element
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Access, Carrier, Companion
 from kcheck.ptx.isa.prefetching import fetch_ahead, fetch_row_ahead
-from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.isa.surroundings import AdmittedLanes, Surroundings
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -30,6 +30,9 @@ def ld(fn: Surroundings, i: Instruction) -> None:
         values = _load_param(fn, i, f, companions)
     elif lanes is not None:
         values = [unchecked.load(fn, lanes, f.kind)]
+    elif id(i) in fn.inside:
+        low = fn.address(i, i.operands[1], f.space) if first is None else first[0]
+        values = [unchecked.load(fn, AdmittedLanes(low, 0 if first is None else first[1], True, False), f.kind)]
     elif first is not None:
         low, stride = first
         if fn.in_affine_loop and f.space in ("global", "generic") and stride == f.kind.bytes:

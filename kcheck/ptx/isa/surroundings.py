@@ -121,6 +121,7 @@ class Surroundings(Protocol):
         in_loop: whether the instruction may run several times.
         in_affine_loop: whether it is in the version of a loop in which indices are scalars.
         inlining: the attributes at the end of calls of vector accesses.
+        inside: loads from shared memory (by ``id``) that need no check, in any lane.
         unread: registers that no instruction reads.
         left: emits code for the exited lanes, as bits; None if they are unknown.
         rows: for an ``ldmatrix``, the rows that the lanes have already loaded; None: it must load them itself.
@@ -153,6 +154,9 @@ class Surroundings(Protocol):
 
     @property
     def in_affine_loop(self) -> bool: ...
+
+    @property
+    def inside(self) -> frozenset[int]: ...
 
     @property
     def unread(self) -> frozenset[str]: ...

@@ -8,8 +8,8 @@ after the barrier costs less, too:
 * Each other register has one place in the state of the vector, and is saved when it was written. Longer
   computations on the index of the thread are done once, when the vector begins.
 
-In ``if t < s`` between two barriers, most vectors of a reduction have nothing to do. If all lanes of a vector are
-past such a limit and it did nothing else, the vectors after it would do the same, so the pass ends.
+In ``if t < s`` between two barriers, most vectors of a reduction have nothing to do. If a lane of a vector is past
+such a limit, the vectors after it are, too; if nothing else is to do there, the pass ends.
 """
 
 from __future__ import annotations
@@ -245,9 +245,9 @@ class ConvergentKernel(WarpFunction):
     def _choose(self, n: int, k: int, target: int, lanes: Value) -> None:
         b, end = self.b, self.cfg.blocks[n].terminator
         falls = self._falling.get(end.guard.name) if end is not None and end.guard is not None else None
-        # Vectors after this one have lanes on this side only if this one has.
+        # Threads after this vector that get here are on this side only if all lanes of this vector are.
         if n in self._idle and end is not None and falls is not None and k == int(falls == end.negated):
-            busy = b.lor(b.value(f"load i1, ptr {BUSY}", "i1"), b.compare("ne", lanes, 0))
+            busy = b.lor(b.value(f"load i1, ptr {BUSY}", "i1"), b.compare("eq", lanes, self.lanes))
             b.line(f"store {b.typed(busy)}, ptr {BUSY}")
         super()._choose(n, k, target, lanes)
 

@@ -65,6 +65,7 @@ class FunctionLowering(Registers):
         streams: loads of lanes that may each read a row of an array.
         limits: comparisons of an index with a number that is the same in all lanes, by ``id``.
         covered: accesses (by ``id``) that were checked for the whole block.
+        inside: loads from shared memory (by ``id``) that need no check, in any lane: they were tested before.
         skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
         all_on: whether it is known that all lanes execute the current instruction.
         lacks_lanes: whether covered accesses were checked for the active lanes only.
@@ -96,6 +97,7 @@ class FunctionLowering(Registers):
         self.limits: Mapping[int, LaneLimit] = {}
         self.streams = RowStreams()
         self.covered: frozenset[int] = frozenset()
+        self.inside: frozenset[int] = frozenset()
         self.skipped: frozenset[int] = frozenset()
         self.all_on = self.lacks_lanes = False
         self.inlining = ""

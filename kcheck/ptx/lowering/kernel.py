@@ -111,7 +111,7 @@ def lower(
     for function in functions:
         verify_function(module, function)
     unit = _unit(module, width, functions, row, sanitizers)
-    unit.axis = axis
+    unit.axis, unit.has_versions = axis, interiors
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
     align = local_align(functions)

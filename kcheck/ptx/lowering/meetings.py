@@ -93,6 +93,10 @@ class Meetings:
         self.fn.prologue.line(f"{name} = alloca {kind}")
         self.fn.each.line(f"store {kind} {first}, ptr {name}")
 
+    def mask(self, group: int) -> int | None:
+        """The member mask of a group, as a signed number; None if it is unknown or its points have several."""
+        return self._mask(self.groups[group][0]) if group in self.agreed else None
+
     def has(self, point: SuspensionPoint) -> bool:
         """Whether lanes meet at a point."""
         return point.number in self.group_of
@@ -182,11 +186,28 @@ class Meetings:
                 with b.when(b.compare("ne", lanes, 0)):
                     b.line(f"store i32 {b.land(waiting, b.invert(ready)).text}, ptr %w{point.number}")
                     fn.active = b.bits_mask(lanes, fn.width)
-                    posted = partial(self._posted, number)
-                    view = _MeetingView(fn, point.operation, self.suspender.state.place, posted)
-                    view.execute(point.operation, ready)
+                    self.execute(point, ready, partial(self._posted, number))
                     send(point.block, lanes)
             b.jump(f"C{min(map(position, group))}")
+
+    def execute(
+        self,
+        point: SuspensionPoint,
+        ready: Value,
+        posted: Callable[[int], Value],
+        keeps: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Execute an operation and write its results in the active lanes.
+
+        Args:
+            ready: the lanes that take part, as bits.
+            posted: the integers that the lanes posted, by number of the column.
+            keeps: whether a register must keep its value in other lanes; None: it must.
+        """
+        assert isinstance(point.operation, Instruction)
+        view = _MeetingView(self.fn, point.operation, self.suspender.state.place, posted)
+        view.keeps = keeps
+        view.execute(point.operation, ready)
 
     def _named(self, point: SuspensionPoint, lanes: Value) -> Value:
         """The union of the member masks of lanes that wait at a point."""

@@ -55,6 +55,7 @@ class ModuleLowering:
         pointers: the parameters that accesses go through; likewise.
         array_of: the shared array that an access (by ``id``) uses, if that is known at compile time.
         bounds: offset and bytes of that array in the shared window, by site.
+        has_versions: whether the code of a block may have a second version: it takes more time to compile.
         repeats: whether a second version of the kernel is being lowered, in which sites keep their numbers.
         numbers: the first site of each operation (by ``id``) in a space.
     """
@@ -88,6 +89,7 @@ class ModuleLowering:
     pointers: PointerUse = PointerUse()
     array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    has_versions: bool = False
     repeats: bool = False
     numbers: dict[tuple[int, str], int] = field(default_factory=dict)
 

@@ -19,6 +19,7 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
+from kcheck.ptx.analysis.arms import Arms
 from kcheck.ptx.analysis.cfg import Loop
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.calls import call
@@ -26,13 +27,14 @@ from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import streams, vector_loop, warp_emulation
+from kcheck.ptx.lowering import load_groups, streams, vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.control_facts import ControlFacts
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.meetings import Meetings
+from kcheck.ptx.lowering.paired_arms import EVERYONE, Keeps, PairedArms
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -85,6 +87,7 @@ class WarpFunction:
             fn.left = partial(left, fn, self.points, gone)
         self.meetings = Meetings(fn, self.points, self.suspender, gone)
         self._skips = skips.analyze(cfg, self._barriers, facts.parts)
+        self._arms = PairedArms(fn, cfg, self.live, self.meetings, self._skips)
         position = {n: k for k, n in enumerate(cfg.order)}
         self._loop_ends: dict[int, list[Loop]] = {}  # by position of the last block
         for loop in cfg.loops:
@@ -266,24 +269,47 @@ class WarpFunction:
         self._runs(n)
         self.lanes = self._lanes(n)
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
-        fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
-        fn.active = b.bits_mask(self.lanes, self.width)
-        fn.blend = partial(self.keeps, n)
+        self._begin_block(n, self.lanes, partial(self.keeps, n))
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(self._announced(n))
-        for operation in block.body:
-            if id(operation) not in fn.skipped:
-                apply(fn, operation)
-            if isinstance(operation, Call) and fn.exits is not None:
-                self._drop(fn.exits, k)
-                fn.exits = None
+        segment = None if affine_loop is not None else load_groups.find_segment(fn, block.body)
+        if segment is None:
+            self._apply(block.body, k)
+        else:
+            self._apply(block.body[: segment.begin], k)
+            load_groups.lower(fn, block.body, segment)
+            self._apply(block.body[segment.end :], k)
         self._terminate(n)
         b.jump(f"K{k}")
         b.label(f"K{k}")
         for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
         b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
+
+    def _apply(self, operations: Sequence[Operation], k: int) -> None:
+        """Lower operations of the block at position ``k``."""
+        fn = self.fn
+        for operation in operations:
+            if id(operation) not in fn.skipped:
+                apply(fn, operation)
+            if isinstance(operation, Call) and fn.exits is not None:
+                self._drop(fn.exits, k)
+                fn.exits = None
+
+    def _begin_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
+        """Prepare for the code of a block that lanes execute."""
+        fn = self.fn
+        fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
+        fn.active = self.b.bits_mask(lanes, self.width)
+        fn.blend = keeps
+
+    def _run_block(self, n: int, lanes: Value, keeps: Keeps) -> None:
+        """Emit the code of a block without calls, without its end."""
+        self._begin_block(n, lanes, keeps)
+        for operation in self.cfg.blocks[n].body:
+            if id(operation) not in self.fn.skipped:
+                apply(self.fn, operation)
 
     def _lanes(self, n: int) -> Value:
         """The lanes that execute a block, as bits."""
@@ -346,9 +372,7 @@ class WarpFunction:
             taken, rest = self._split(end)
         assert isinstance(end, Instruction)
         if end.opcode == "bra":
-            self._choose(n, 0, block.successors[0], taken)
-            if rest is not None and len(block.successors) > 1:
-                self._choose(n, 1, block.successors[1], rest)
+            self._branch(n, taken, rest)
         elif end.opcode == "brx":
             self._indexed(n, block.successors, end)
         else:
@@ -359,6 +383,32 @@ class WarpFunction:
                 b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
             if rest is not None and block.successors:
                 self._send(block.successors[0], rest)
+
+    def _branch(self, n: int, taken: Value, rest: Value | None) -> None:
+        """Send lanes from the end of a block to its successors. ``rest``: those that do not branch."""
+        b, targets = self.b, self.cfg.blocks[n].successors
+        arms = self._arms.at(n)
+        if arms is not None and rest is not None:
+            everyone = b.compare("eq", self.lanes, EVERYONE)
+            both = b.land(b.compare("ne", taken, 0), b.compare("ne", rest, 0))
+            with b.when(b.land(everyone, both)):
+                self._side_by_side(n, arms, taken, rest)
+        self._choose(n, 0, targets[0], taken)
+        if rest is not None and len(targets) > 1:
+            self._choose(n, 1, targets[1], rest)
+
+    def _side_by_side(self, n: int, arms: Arms, taken: Value, rest: Value) -> None:
+        """Emit both sides of a branch for all lanes of a warp, and their join if it may follow at once."""
+        self._arms.write(arms, taken, rest, self._run_block)
+        before, self.lanes, last = self.lanes, self.b.const(self.bits, EVERYONE), n
+        if self._arms.continues(n, arms):
+            last = arms.join
+            self._run_block(last, self.lanes, lambda name: False)
+            self._terminate(last)
+        else:
+            self._send(arms.join, self.lanes)
+        self.lanes = before
+        self.b.jump(f"K{self.cfg.order.index(last)}")
 
     def _split(self, end: Operation) -> tuple[Value, Value]:
         """The lanes for which the guard holds, and the others."""

@@ -161,13 +161,18 @@ def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: 
 
 class WarpView(FunctionLowering):
     """Lowers an instruction for the 32 lanes of a warp in a function with narrower vectors: it reads the posted
-    operands and writes the lanes of the current vector."""
+    operands and writes the lanes of the current vector.
+
+    Attributes:
+        keeps: whether a register must keep its value in other lanes; None: it must.
+    """
 
     def __init__(self, real: FunctionLowering, instruction: Instruction, place: Place) -> None:
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
         self.real = real
+        self.keeps: Callable[[str], bool] | None = None
         self.width = _WARP
-        unit, prefix = real.unit, real.b.fresh("w")
+        unit, prefix = real.unit, f"{real.b.fresh('w')}."  # "w1" and 23 would be "w12" and 3
         self.b = FlowBuilder(_WARP, unit.declarations, unit.definitions, prefix, real.b.references)
         self.b.lines = real.b.lines
         self.prologue, self.each = real.prologue, real.each
@@ -223,7 +228,7 @@ class WarpView(FunctionLowering):
     ) -> None:
         """Write the lanes of this vector."""
         value = self.mine(value)
-        self.real.blend = None
+        self.real.blend = self.keeps
         self.real.write(operation, target, kind, value, relaxed)
 
     def mine(self, value: Value) -> Value:
