@@ -10,10 +10,11 @@ class HostTensor:
 
     def __init__(self, array: Any) -> None:
         self.array, self.dtype, self.shape = array, array.dtype, array.shape
+        self._address = int(array.ctypes.data)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return int(self.array.ctypes.data)
+        return self._address
 
     def stride(self) -> tuple[int, ...]:
         """In elements."""
