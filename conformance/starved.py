@@ -1,4 +1,4 @@
-"""How long processes have done nothing, so that a busy machine is not taken for a test that hangs."""
+"""How long processes could have done something, so that a busy machine does not look like a test that hangs."""
 
 from __future__ import annotations
 
