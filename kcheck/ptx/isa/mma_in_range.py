@@ -17,7 +17,8 @@ from kcheck.ptx.isa.warp import shuffled
 
 _BIAS = 127
 _FIELD_AT = 23
-"""The exponent of an f32: its bias, and its lowest bit."""
+_FIELD = 0xFF << _FIELD_AT
+"""The exponent of an f32: its bias, its lowest bit, and its bits."""
 _LEAST, _MOST = -100, 100
 """The range of the accumulator's exponent. A block of zeros may have a smaller one and is treated as if it had the
 least: a sum is a multiple of 2**(_LEAST - fraction), so no bit is cut off."""
@@ -69,7 +70,7 @@ class _Split:
 
     Attributes:
         numbers: f32, by register and element.
-        exponents: of both elements, two i8 in one i16, by register; -126 for zeros.
+        exponents: i16 of both elements, by register; -126 for zeros.
         excess: of both elements, the maximum over the registers, unsigned i16: of the bits without the sign if all
             finite numbers are in the range; else of the exponent minus the least one, and 0 for zeros.
     """
@@ -114,8 +115,7 @@ def _split(b: Builder, registers: Sequence[Value], form: _Halves) -> _Split:
         else:
             over = b.select(is_zero, b.const("i16", 0), b.sub(field, form.least + form.bias))
         excess = over if excess is None else b.intrinsic("umax", excess, over)
-        exponent = b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, form.bias))
-        exponents.append(_as(b, b.resize(exponent, "i8"), "i16", LANES))
+        exponents.append(b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, form.bias)))
         numbers.append((_number(b, register, form, 0), _number(b, register, form, 1)))
     assert excess is not None
     return _Split(numbers, exponents, excess)
@@ -156,15 +156,9 @@ def _block(
     """The sums after the products ``first``, ``first + 1`` … of one block. Result n is in half n // 2 of the rows,
     and its column has the parity n % 2."""
     left, columns = factors
-    largest: list[Value] = []
     places = [(shape.along_k(k)[0], rank) for k, rank in _pairs(shape, rule, first)]
-    for register, rank in places:
-        rows = [_both(b, _row(b, left.exponents[h + shape.halves * register], rank)) for h in range(shape.halves)]
-        cols = [_both(b, _column(b, columns.exponents[register], rank, parity)) for parity in (0, 1)]
-        each = [b.intrinsic("sadd.sat", rows[n // 2], cols[n % 2]) for n in range(len(totals))]
-        pairs = zip(largest, each, strict=True)
-        largest = [b.intrinsic("smax", before, after) for before, after in pairs] if largest else each
-    aligned = [_align(b, rule, total, most) for total, most in zip(totals, largest, strict=True)]
+    exponents = _exponents(b, left, columns, places)
+    aligned = [_align(b, rule, total, exponents[n % 2][n // 2]) for n, total in enumerate(totals)]
     wholes = [whole for *_, whole in aligned]
     for register, rank in places:
         for element in range(2):
@@ -195,19 +189,47 @@ def _column(b: Builder, x: Value, rank: int, parity: int) -> Value:
     return b.shuffle(part, Value("poison", x.type, half), [*range(half), *range(half)])
 
 
-def _both(b: Builder, exponents: Value) -> Value:
-    return _as(b, exponents, "i8", 2 * LANES)
+def _exponents(
+    b: Builder, left: _Split, columns: _Split, places: Sequence[tuple[int, int]]
+) -> list[tuple[Value, Value]]:
+    """The largest exponent of a product, at least the least one, where an f32 has it: for each parity of the
+    columns, of both halves of the rows.
+
+    Each lane has four bytes: of the first element in a register of A both halves, and the same of the second.
+    """
+    found = []
+    of_rows = {r: _bytes(b, left.exponents[2 * r], left.exponents[2 * r + 1]) for r, _ in places}
+    of_columns = {r: _bytes(b, columns.exponents[r], columns.exponents[r]) for r, _ in places}
+    for parity in (0, 1):
+        largest: Value | None = None
+        for register, rank in places:
+            rows = _row(b, of_rows[register], rank)
+            sums = b.intrinsic(
+                "sadd.sat", _each(b, rows), _each(b, _column(b, of_columns[register], rank, parity))
+            )
+            largest = sums if largest is None else b.intrinsic("smax", largest, sums)
+        assert largest is not None
+        second = b.shift("lshr", _as(b, largest, "i32", LANES), 16)
+        most = b.intrinsic("smax", b.intrinsic("smax", largest, _each(b, second)), b.const("i8", _LEAST))
+        biased = _as(b, b.add(most, _BIAS), "i32", LANES)
+        upper, lower = (b.land(b.shift("shl", biased, _FIELD_AT - 8 * half), _FIELD) for half in (0, 1))
+        found.append((upper, lower))
+    return found
 
 
-def _align(b: Builder, rule: dot.Accumulation, total: Value, largest: Value) -> tuple[Value, Value, Value]:
+def _bytes(b: Builder, low: Value, high: Value) -> Value:
+    """Two i16, as bytes next to each other; a lane has two such pairs, in an i32."""
+    return _as(b, b.lor(b.land(low, 0xFF), b.shift("shl", high, 8)), "i32", LANES)
+
+
+def _each(b: Builder, x: Value) -> Value:
+    return _as(b, x, "i8", 4 * LANES)
+
+
+def _align(b: Builder, rule: dot.Accumulation, total: Value, products: Value) -> tuple[Value, Value, Value]:
     """The exponent of a block, where an f32 has it; the power of 2 that makes its terms integers; and the
-    accumulator in the same scale."""
-    pair = _as(b, largest, "i16", LANES)
-    low, high = b.shift("ashr", b.shift("shl", pair, 8), 8), b.shift("ashr", pair, 8)
-    most = b.intrinsic("smax", b.intrinsic("smax", low, high), b.const("i16", _LEAST))
-    products = b.shift("shl", b.resize(b.add(most, _BIAS), "i32"), _FIELD_AT)
-    own = b.land(b.as_integer(total), 0xFF << _FIELD_AT)
-    exponent = b.intrinsic("smax", own, products)
+    accumulator in the same scale. ``products``: the largest exponent of the products."""
+    exponent = b.intrinsic("smax", b.land(b.as_integer(total), _FIELD), products)
     scale = b.bitcast(b.sub(b.const("i32", 2 * _BIAS + rule.fraction << _FIELD_AT), exponent), "float")
     return exponent, scale, b.cast("fptosi", b.op("fmul", total, scale), "i32")
 
