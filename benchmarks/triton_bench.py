@@ -1,7 +1,7 @@
 """Time Triton kernels on the cpu device and in Triton's own interpreter, and ``mma`` against the processor's peak.
 
-    python benchmarks/triton_bench.py           print the table
-    python benchmarks/triton_bench.py --write   write it into docs/performance.md, too
+    python benchmarks/triton_bench.py           print the tables
+    python benchmarks/triton_bench.py --write   write them into docs/performance.md, too
 
 Each side runs in its own process, on one core: ``TRITON_INTERPRET=1`` replaces the compiler in a whole
 process. Times are seconds of processor time, warm, the median of several launches. The peak is that of NumPy's
@@ -27,7 +27,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
+from host_tensor import HostTensor  # noqa: E402
 from measuring import seconds, write  # noqa: E402
+from triton_corpus import measure_corpus, table_of_corpus  # noqa: E402
 
 GOALS = {"matmul 512 x 512 x 512": 0.15, "attention 1 x 4 x 1024 x 64": 0.6}
 """Seconds on the cpu device."""
@@ -36,56 +38,6 @@ FASTER = 100
 SHARE = 0.1
 """Of the peak, at least, in products of mma."""
 LEAST = 9  # launches
-
-
-class HostTensor:
-    """A NumPy array with what Triton, and its interpreter, ask of a tensor."""
-
-    def __init__(self, array: Any) -> None:
-        self.array, self.dtype, self.shape = array, array.dtype, array.shape
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return int(self.array.ctypes.data)
-
-    def stride(self) -> tuple[int, ...]:
-        """In elements."""
-        return tuple(step // self.array.itemsize for step in self.array.strides)
-
-    def size(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.array.shape
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return int(self.array.size)
-
-    def storage_offset(self) -> int:
-        """Each tensor has its own memory."""
-        return 0
-
-    def untyped_storage(self) -> HostTensor:
-        """The interpreter copies storages to the host and back: this one is there."""
-        return self
-
-    def nbytes(self) -> int:
-        """Of the storage."""
-        return int(self.array.nbytes)
-
-    def cpu(self) -> HostTensor:
-        """Itself."""
-        return self
-
-    def new_empty(self, *_: Any, **__: Any) -> HostTensor:
-        """Something to call :meth:`set_` of."""
-        return self
-
-    def set_(self, storage: HostTensor, *_: Any) -> HostTensor:
-        """The tensor of a storage."""
-        return HostTensor(self.array)
-
-    def copy_(self, other: HostTensor) -> None:
-        """Nothing: it is the same memory."""
 
 
 # --- in the children ---
@@ -212,7 +164,7 @@ def measure_mma(folder: Path) -> dict[str, float]:
 # --- in the parent ---
 
 
-def child(mode: str, folder: Path) -> dict[str, float]:
+def child(mode: str, folder: Path) -> dict[str, Any]:
     """Run this file on one core and read what it prints in its last line."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     variables |= {"KCHECK_CACHE_DIR": str(folder / "cache"), "TRITON_CACHE_DIR": str(folder / "triton")}
@@ -262,14 +214,20 @@ def main() -> None:
         if arguments.child == "mma":
             found = measure_mma(Path(os.environ["KCHECK_CACHE_DIR"]))
         else:
-            found = measure(LEAST if arguments.child == "cpu" else 1)
+            is_cpu = arguments.child == "cpu"
+            found = {"large": measure(LEAST if is_cpu else 1), "corpus": measure_corpus(profiles=not is_cpu)}
         print(json.dumps(found))
         return
     with tempfile.TemporaryDirectory(prefix="kcheck-triton-bench-") as name:
-        text = table(*(child(mode, Path(name)) for mode in ("cpu", "interpreter", "mma")))
-    print(text)
-    if arguments.write:
-        write(text, "triton")
+        cpu, interpreter, mma = (child(mode, Path(name)) for mode in ("cpu", "interpreter", "mma"))
+    texts = {
+        "triton": table(cpu["large"], interpreter["large"], mma),
+        "triton corpus": table_of_corpus(cpu["corpus"], interpreter["corpus"]),
+    }
+    for mark, text in texts.items():
+        print(text)
+        if arguments.write:
+            write(text, mark)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from conformance.numba_cuda_plugin import name_of
+from conformance.starved import Idleness
 from kcheck.driver.finding_log import collected
 from kcheck.driver.session import environment
 from kcheck.model import Finding, Level
@@ -139,14 +140,15 @@ def run_suite(
 
 
 def watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
-    """Wait for the end; False if the record did not grow for too long."""
-    size, since = 0, time.monotonic()
+    """Wait for the end; False if the record did not grow for too long. ``suite`` leads a session."""
+    size, idleness = 0, Idleness(suite.pid)
     while suite.poll() is None:
         time.sleep(_POLL_SECONDS)
         grown = record.stat().st_size
         if grown != size:
-            size, since = grown, time.monotonic()
-        elif time.monotonic() - since > silent:
+            size = grown
+            idleness.restart()
+        elif idleness.update() > silent:
             return False
     return True
 

@@ -346,7 +346,10 @@ class Memory:
     def register(self, address: int, size: int) -> bool:
         """Make the caller's host memory accessible to kernels; False if part of it already is."""
         with self._lock:
-            if any(block.base < address + size and address < block.end for block in self._live.values()):
+            n = bisect.bisect_left(
+                self._bases, address + size
+            )  # blocks do not overlap: the last one before the end
+            if n and address < self._live[self._bases[n - 1]].end:
                 return False
             self._serial += 1
             self._add(MemoryBlock(address, size, MemoryKind.REGISTERED, self._serial), 0)
@@ -476,6 +479,8 @@ class Memory:
         return ranges
 
     def _labels_of(self, block: MemoryBlock) -> list[RangeLabel]:
+        if not self._labels:
+            return []
         end = max(block.end, block.base + 1)
         return [label for label in self._labels.values() if block.base <= label.low < end]
 

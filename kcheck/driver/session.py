@@ -54,6 +54,8 @@ def environment(
         changed["KCHECK_CC"] = cc
     if timeout is not None:
         changed["KCHECK_TIMEOUT"] = str(timeout)
+    # PyTorch on the cpu device: a tensor of 64 MB is in 32 pages, not in 16,384, each of which is a page fault.
+    changed.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     changed["KCHECK_SANITIZE"] = ",".join(level_word(name, level) for name, level in sanitize.items())
     return changed
 

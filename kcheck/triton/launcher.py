@@ -75,8 +75,11 @@ class Launcher:
     def __init__(self, machine: Machine, ranges: HostRanges, source: Any, metadata: Any) -> None:
         self._machine = machine
         self._ranges = ranges
-        self._signature: dict[str, Type] = {str(name): kind for name, kind in source.signature.items()}
+        self._signature: tuple[tuple[str, Type], ...] = tuple(
+            (str(n), kind) for n, kind in source.signature.items()
+        )
         self._metadata = metadata
+        self._scratch = [kind for kind in ("global", "profile") if getattr(metadata, f"{kind}_scratch_size", 0)]
         if getattr(metadata, "num_ctas", 1) > 1:
             raise RuntimeError(f"num_ctas={metadata.num_ctas} is not supported on kcheck's cpu device; use 1")
 
@@ -103,61 +106,63 @@ class Launcher:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        with contextlib.ExitStack() as stack:
-            parts, pointers = self._parameters(args, (grid_x, grid_y, grid_z), stack)
+        tickets: list[int] = []
+        try:
+            parts, pointers = self._parameters(args, (grid_x, grid_y, grid_z), tickets)
             self._run(function, (grid_x, grid_y, grid_z), parts, pointers)
+        finally:
+            for ticket in reversed(tickets):
+                self._ranges.release(ticket)
         if exit_hook is not None:
             exit_hook(launch_metadata)
 
     def _parameters(
-        self, args: Sequence[Any], grid: tuple[int, int, int], stack: contextlib.ExitStack
+        self, args: Sequence[Any], grid: tuple[int, int, int], tickets: list[int]
     ) -> tuple[list[bytes], list[_Pointer]]:
-        """The bytes of each parameter, and the tensors among them, whose memory is accessible until ``stack``
-        closes."""
+        """The bytes of each parameter, and the tensors among them, whose memory is accessible until the caller
+        releases ``tickets``."""
         parts: list[bytes] = []
         pointers: list[_Pointer] = []
-        flat = (
-            part
-            for (name, kind), value in zip(self._signature.items(), args, strict=True)
-            for part in scalars(kind, value, name)
-        )
-        scratch = [
-            ("*i8", self._scratch("global", grid), "global scratch memory"),
-            ("*i8", self._scratch("profile", grid), "profile scratch memory"),
-        ]
-        for kind, value, name in (*flat, *scratch):
-            if not is_pointer(kind):
-                parts.append(packed(kind, value))
+        for (name, kind), value in zip(self._signature, args, strict=True):
+            if kind == "constexpr":
                 continue
-            address = address_of(value)
-            if address and not isinstance(value, int):
-                stack.enter_context(self._held(*memory_of(value, kind)))
-                pointers.append(_Pointer(len(parts), name, kind, value, address))
-            parts.append(address.to_bytes(8, "little"))
+            if isinstance(kind, str) and not kind.startswith("tensordesc"):
+                self._add(parts, pointers, (kind, value, name), tickets)
+                continue
+            for part in scalars(kind, value, name):
+                self._add(parts, pointers, part, tickets)
+        for scratch in ("global", "profile"):
+            memory = self._allocated(scratch, grid) if scratch in self._scratch else None
+            self._add(parts, pointers, ("*i8", memory, f"{scratch} scratch memory"), tickets)
         return parts, pointers
 
-    def _scratch(self, kind: str, grid: tuple[int, int, int]) -> Any:
-        """The scratch memory that the kernel requires, or None; from the allocator that the program has set."""
-        size = getattr(self._metadata, f"{kind}_scratch_size", 0) or 0
-        if not size:
-            return None
+    def _add(
+        self, parts: list[bytes], pointers: list[_Pointer], part: tuple[str, Any, str], tickets: list[int]
+    ) -> None:
+        """Add one parameter, given as (type, value, name)."""
+        kind, value, name = part
+        if not is_pointer(kind):
+            parts.append(packed(kind, value))
+            return
+        address = address_of(value)
+        if address and not isinstance(value, int):
+            self._hold(*memory_of(value, kind), tickets)
+            pointers.append(_Pointer(len(parts), name, kind, value, address))
+        parts.append(address.to_bytes(8, "little"))
+
+    def _allocated(self, kind: str, grid: tuple[int, int, int]) -> Any:
+        """The scratch memory that the kernel requires, from the allocator that the program has set."""
         from triton.runtime import _allocation
 
+        size = getattr(self._metadata, f"{kind}_scratch_size")
         allocator = _allocation._allocator if kind == "global" else _allocation._profile_allocator
         align = getattr(self._metadata, f"{kind}_scratch_align", 1)
         return allocator.get()(size * grid[0] * grid[1] * grid[2], align, 0)
 
-    @contextlib.contextmanager
-    def _held(self, address: int, size: int) -> Iterator[None]:
-        """Make memory accessible to kernels within the context, unless it already is."""
-        if not size or self._machine.memory.find(address, size) is not None:
-            yield
-            return
-        ticket = self._ranges.hold(address, size)
-        try:
-            yield
-        finally:
-            self._ranges.release(ticket)
+    def _hold(self, address: int, size: int, tickets: list[int]) -> None:
+        """Make memory accessible to kernels until the ticket is released, unless it already is."""
+        if size and self._machine.memory.find(address, size) is None:
+            tickets.append(self._ranges.hold(address, size))
 
     def _run(
         self,

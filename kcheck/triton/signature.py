@@ -9,8 +9,12 @@ from typing import Any, TypeAlias
 Type: TypeAlias = "str | tuple[Type, ...]"
 """``*fp32``, ``i32``, ``constexpr``, ``tensordesc<fp16[64, 64]>``, or a tuple of types for a tuple."""
 
-_INTEGERS = {"i": "bhiq", "u": "BHIQ"}
 _FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+_INTEGERS = {
+    f"{sign}{bits}": struct.Struct("<" + code)
+    for sign, codes in (("i", "bbhiq"), ("u", "BBHIQ"))
+    for bits, code in zip((1, 8, 16, 32, 64), codes, strict=True)
+}
 
 
 def scalars(kind: Type, value: Any, name: str) -> Iterator[tuple[str, Any, str]]:
@@ -52,18 +56,18 @@ def packed(kind: str, value: Any) -> bytes:
         OverflowError: it is too large for its type.
         TypeError: it is not a number, or the type is not supported.
     """
-    if kind in _FLOATS:
-        return struct.pack(_FLOATS[kind], float(value))
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]  # truncated, as Triton's launcher does
-    size = {"1": 0, "8": 0, "16": 1, "32": 2, "64": 3}.get(kind[1:])
-    if size is None or kind[0] not in _INTEGERS:
+    integers = _INTEGERS.get(kind)
+    if integers is None:
+        if kind in _FLOATS:
+            return struct.pack(_FLOATS[kind], float(value))
+        if kind == "bf16":
+            return struct.pack("<f", float(value))[2:]  # truncated, as Triton's launcher does
         raise TypeError(f"a parameter of type {kind} is not supported")
     number = int(value)
     if kind == "u1":
         number = int(bool(number))
     try:
-        return struct.pack("<" + _INTEGERS[kind[0]][size], number)
+        return integers.pack(number)
     except struct.error:
         raise OverflowError(f"{number} does not fit in {kind}") from None
 
@@ -74,12 +78,14 @@ def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: in
     Raises:
         TypeError: the parts do not match the kernel's parameters in number or size.
     """
-    if len(parts) > len(slots) or any(len(part) != size for part, (_, size) in zip(parts, slots, strict=False)):
+    content = bytearray(total)
+    fits = len(parts) <= len(slots)
+    for part, (offset, size) in zip(parts, slots, strict=False):
+        fits = fits and len(part) == size
+        content[offset : offset + size] = part
+    if not fits:
         raise TypeError(
             f"the compiled kernel has parameters of {[size for _, size in slots]} bytes, but the launch passes "
             f"{[len(part) for part in parts]}"
         )
-    content = bytearray(total)
-    for part, (offset, size) in zip(parts, slots, strict=False):
-        content[offset : offset + size] = part
     return bytes(content)

@@ -66,7 +66,7 @@ class TritonDeviceKind:
         assert modules is not None
         kernel, names = load(spec), scalars(called.case, called.params)
         given = _arguments(called)
-        constants = _constants(spec, names)
+        constants = constants_of(spec, names)
         signature = signature_of_case(spec, called.case)
         if _options(spec).config == "best":
 
@@ -145,7 +145,7 @@ def _jit(kernel: Any) -> Any:
     return kernel
 
 
-def _constants(spec: OpSpec, names: Mapping[str, Scalar]) -> dict[str, Any]:
+def constants_of(spec: OpSpec, names: Mapping[str, Scalar]) -> dict[str, Any]:
     """The constants and options of a case, by name."""
     options = _options(spec)
     wanted = [*options.constexprs, *options.options]
@@ -296,7 +296,7 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
         signature = signature_of_case(spec, case)
         given = _stand_ins(spec, kernel, case)
         try:
-            first = _compiled(spec, kernel, given, _constants(spec, {**case.dims, **case.params}))
+            first = _compiled(spec, kernel, given, constants_of(spec, {**case.dims, **case.params}))
         except LaunchFault as fault:
             why = fault.findings[0]
             for target in targets:

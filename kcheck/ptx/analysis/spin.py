@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.analysis.lock_free import ends_unless_disturbed
 from kcheck.ptx.syntax.ast import Call, Instruction, Operation
 from kcheck.ptx.syntax.opcodes import LOADS, RETURNS
 
@@ -16,7 +17,8 @@ def may_spin(cfg: Cfg) -> frozenset[int]:
     sleep, whose exit depends on values in memory.
 
     A loop without any of these cannot rely on another thread's writes: the compiler may load the value once,
-    before the loop. A loop that counts its iterations, as in a histogram, ends whatever other threads do.
+    before the loop. A loop that counts its iterations, as in a histogram, ends whatever other threads do, and one
+    that updates a word (:mod:`.lock_free`) ends if they do nothing.
     """
     return frozenset(loop.header for loop in cfg.loops if _may_wait(cfg, loop))
 
@@ -30,6 +32,8 @@ def _may_wait(cfg: Cfg, loop: Loop) -> bool:
     ends = {n: end for n in loop.blocks if (end := cfg.blocks[n].terminator) is not None}
     branches = {r.name for end in ends.values() for r in reads(end)}
     always = _every_round(cfg, loop)
+    if ends_unless_disturbed(cfg, loop, always):
+        return False
     deciding: set[str] = set()  # registers that decide what the loop does next
     for n, end in ends.items():
         leaves = isinstance(end, Instruction) and end.opcode in RETURNS

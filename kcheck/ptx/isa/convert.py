@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import bfloat_to_float, float_to_bfloat, flush, saturate
-from kcheck.ptx.isa.rounding import directed, odd_single
+from kcheck.ptx.isa.rounding import directed, narrowed, odd_single
 from kcheck.ptx.isa.rows import Mods, row
 from kcheck.ptx.syntax.types import PtxType
 
@@ -125,11 +125,7 @@ def _float_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType)
     elif to.name == "f32" and source.name != "f64":
         result = b.cast("fpext", x, "float")
     elif to.name == "f32":
-        result = (
-            b.cast("fptrunc", x, "float")
-            if mode in ("", "rn")
-            else directed(b, "fptrunc", mode, x, result="float")
-        )
+        result = narrowed(b, x, mode, "float")
     else:
         return _narrow(b, m, x, to)
     if "sat" in m:
@@ -161,11 +157,7 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
         return float_to_bfloat(b, x)
     if x.type == "half":
         return x
-    if mode in ("rz", "rm", "rp"):
-        result = directed(b, "fptrunc", mode, x, result="half")
-    else:
-        result = b.cast("fptrunc", x, "half")
-    return b.canonical(result)
+    return b.canonical(narrowed(b, x, mode, "half"))
 
 
 def _finite(b: Builder, x: Value, largest: int) -> Value:

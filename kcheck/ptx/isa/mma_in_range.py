@@ -16,6 +16,9 @@ from kcheck.ptx.isa.fragments import LANES, RANKS, MatrixShape, column_sources, 
 from kcheck.ptx.isa.warp import shuffled
 
 _BIAS = 127
+_FIELD_AT = 23
+_FIELD = 0xFF << _FIELD_AT
+"""The exponent of an f32: its bias, its lowest bit, and its bits."""
 _LEAST, _MOST = -100, 100
 """The range of the accumulator's exponent. A block of zeros may have a smaller one and is treated as if it had the
 least: a sum is a multiple of 2**(_LEAST - fraction), so no bit is cut off."""
@@ -33,6 +36,21 @@ class _Halves:
     fraction: int
     least: int
     most: int
+
+    @property
+    def bias(self) -> int:
+        """Of the exponent."""
+        return (1 << 14 - self.fraction) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all finite numbers are in the range."""
+        return (self.least, self.most) == (1 - self.bias, self.bias)
+
+    @property
+    def most_excess(self) -> int:
+        """The largest :attr:`_Split.excess` of numbers in the range."""
+        return (0x7FFF >> self.fraction << self.fraction) - 1 if self.is_whole else self.most - self.least
 
 
 _FORMATS = {"f16": _Halves(10, -14, 15), "bf16": _Halves(7, -50, 50)}
@@ -52,9 +70,9 @@ class _Split:
 
     Attributes:
         numbers: f32, by register and element.
-        exponents: of both elements, two i8 in one i16, by register; -126 for zeros.
-        excess: of both elements, the maximum over the registers of the exponent minus the least one, unsigned i16;
-            0 for zeros.
+        exponents: i16 of both elements, by register; -126 for zeros.
+        excess: of both elements, the maximum over the registers, unsigned i16: of the bits without the sign if all
+            finite numbers are in the range; else of the exponent minus the least one, and 0 for zeros.
     """
 
     numbers: list[tuple[Value, Value]]
@@ -79,7 +97,7 @@ def sums(b: Builder, shape: MatrixShape, rule: dot.Accumulation, operands: Opera
     for first in range(0, shape.k, rule.block):
         totals = _block(b, shape, rule, (left, columns), totals, first)
     excess = b.intrinsic("umax", left.excess, columns.excess)
-    wide = b.any(b.compare("ugt", excess, form.most - form.least))
+    wide = b.any(b.compare("ugt", excess, form.most_excess))
     leaves = b.lor(wide, _is_far(b, c))
     return Sums([b.as_integer(total) for total in totals], leaves)
 
@@ -88,15 +106,16 @@ def _split(b: Builder, registers: Sequence[Value], form: _Halves) -> _Split:
     numbers, exponents, excess = [], [], None
     for register in registers:
         pair = b.value(f"bitcast {b.typed(register)} to <{2 * LANES} x i16>", "i16", 2 * LANES)
-        field = b.land(b.shift("lshr", pair, form.fraction), (1 << 15 - form.fraction) - 1)
-        bias = (1 << 14 - form.fraction) - 1
-        if form.least == 1 - bias:  # subnormals are in the range, with the exponent of the smallest normal number
+        size = b.land(pair, 0x7FFF)
+        field = b.shift("lshr", size, form.fraction)
+        is_zero = b.compare("eq", size, 0)
+        if form.is_whole:  # subnormals are in the range, with the exponent of the smallest normal number
             field = b.intrinsic("umax", field, b.const("i16", 1))
-        is_zero = b.compare("eq", b.land(pair, 0x7FFF), 0)
-        over = b.select(is_zero, b.const("i16", 0), b.sub(field, form.least + bias))
+            over = size
+        else:
+            over = b.select(is_zero, b.const("i16", 0), b.sub(field, form.least + form.bias))
         excess = over if excess is None else b.intrinsic("umax", excess, over)
-        exponent = b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, bias))
-        exponents.append(_as(b, b.resize(exponent, "i8"), "i16", LANES))
+        exponents.append(b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, form.bias)))
         numbers.append((_number(b, register, form, 0), _number(b, register, form, 1)))
     assert excess is not None
     return _Split(numbers, exponents, excess)
@@ -137,15 +156,9 @@ def _block(
     """The sums after the products ``first``, ``first + 1`` … of one block. Result n is in half n // 2 of the rows,
     and its column has the parity n % 2."""
     left, columns = factors
-    largest: list[Value] = []
     places = [(shape.along_k(k)[0], rank) for k, rank in _pairs(shape, rule, first)]
-    for register, rank in places:
-        rows = [_both(b, _row(b, left.exponents[h + shape.halves * register], rank)) for h in range(shape.halves)]
-        cols = [_both(b, _column(b, columns.exponents[register], rank, parity)) for parity in (0, 1)]
-        each = [b.intrinsic("sadd.sat", rows[n // 2], cols[n % 2]) for n in range(len(totals))]
-        pairs = zip(largest, each, strict=True)
-        largest = [b.intrinsic("smax", before, after) for before, after in pairs] if largest else each
-    aligned = [_align(b, rule, total, most) for total, most in zip(totals, largest, strict=True)]
+    exponents = _exponents(b, left, columns, places)
+    aligned = [_align(b, rule, total, exponents[n % 2][n // 2]) for n, total in enumerate(totals)]
     wholes = [whole for *_, whole in aligned]
     for register, rank in places:
         for element in range(2):
@@ -176,33 +189,58 @@ def _column(b: Builder, x: Value, rank: int, parity: int) -> Value:
     return b.shuffle(part, Value("poison", x.type, half), [*range(half), *range(half)])
 
 
-def _both(b: Builder, exponents: Value) -> Value:
-    return _as(b, exponents, "i8", 2 * LANES)
+def _exponents(
+    b: Builder, left: _Split, columns: _Split, places: Sequence[tuple[int, int]]
+) -> list[tuple[Value, Value]]:
+    """The largest exponent of a product, at least the least one, where an f32 has it: for each parity of the
+    columns, of both halves of the rows.
+
+    Each lane has four bytes: of the first element in a register of A both halves, and the same of the second.
+    """
+    found = []
+    of_rows = {r: _bytes(b, left.exponents[2 * r], left.exponents[2 * r + 1]) for r, _ in places}
+    of_columns = {r: _bytes(b, columns.exponents[r], columns.exponents[r]) for r, _ in places}
+    for parity in (0, 1):
+        largest: Value | None = None
+        for register, rank in places:
+            rows = _row(b, of_rows[register], rank)
+            sums = b.intrinsic(
+                "sadd.sat", _each(b, rows), _each(b, _column(b, of_columns[register], rank, parity))
+            )
+            largest = sums if largest is None else b.intrinsic("smax", largest, sums)
+        assert largest is not None
+        second = b.shift("lshr", _as(b, largest, "i32", LANES), 16)
+        most = b.intrinsic("smax", b.intrinsic("smax", largest, _each(b, second)), b.const("i8", _LEAST))
+        biased = _as(b, b.add(most, _BIAS), "i32", LANES)
+        upper, lower = (b.land(b.shift("shl", biased, _FIELD_AT - 8 * half), _FIELD) for half in (0, 1))
+        found.append((upper, lower))
+    return found
 
 
-def _align(b: Builder, rule: dot.Accumulation, total: Value, largest: Value) -> tuple[Value, Value, Value]:
-    """The biased exponent of a block, the power of 2 that makes its terms integers, and the accumulator in
-    the same scale."""
-    pair = _as(b, largest, "i16", LANES)
-    low, high = b.shift("ashr", b.shift("shl", pair, 8), 8), b.shift("ashr", pair, 8)
-    products = b.add(b.resize(b.intrinsic("smax", low, high), "i32", signed=True), _BIAS)
-    own = b.shift("lshr", b.shift("shl", b.as_integer(total), 1), 24)
-    exponent = b.intrinsic("smax", b.intrinsic("smax", own, products), b.const("i32", _LEAST + _BIAS))
-    field = b.sub(b.const("i32", 2 * _BIAS + rule.fraction), exponent)
-    scale = b.bitcast(b.shift("shl", field, 23), "float")
+def _bytes(b: Builder, low: Value, high: Value) -> Value:
+    """Two i16, as bytes next to each other; a lane has two such pairs, in an i32."""
+    return _as(b, b.lor(b.land(low, 0xFF), b.shift("shl", high, 8)), "i32", LANES)
+
+
+def _each(b: Builder, x: Value) -> Value:
+    return _as(b, x, "i8", 4 * LANES)
+
+
+def _align(b: Builder, rule: dot.Accumulation, total: Value, products: Value) -> tuple[Value, Value, Value]:
+    """The exponent of a block, where an f32 has it; the power of 2 that makes its terms integers; and the
+    accumulator in the same scale. ``products``: the largest exponent of the products."""
+    exponent = b.intrinsic("smax", b.land(b.as_integer(total), _FIELD), products)
+    scale = b.bitcast(b.sub(b.const("i32", 2 * _BIAS + rule.fraction << _FIELD_AT), exponent), "float")
     return exponent, scale, b.cast("fptosi", b.op("fmul", total, scale), "i32")
 
 
 def _rounded(b: Builder, rule: dot.Accumulation, whole: Value, exponent: Value) -> Value:
-    """``whole * 2**(exponent - fraction)`` as f32, truncated."""
-    near = b.cast("sitofp", whole, "float")
-    back = b.cast("fptosi", near, "i32")
-    is_up = b.compare("ugt", _size(b, back), _size(b, whole))
+    """``whole * 2**(exponent - fraction)`` as f32, truncated. The sign is that of the power of 2."""
+    size = b.flagged_intrinsic("abs", whole, False)
+    near = b.cast("sitofp", size, "float")
+    is_up = b.compare("sgt", b.cast("fptosi", near, "i32"), size)
     bits = b.as_integer(near)
     truncated = b.bitcast(b.select(is_up, b.sub(bits, 1), bits), "float")
-    power = b.bitcast(b.shift("shl", b.sub(exponent, rule.fraction), 23), "float")
-    return b.op("fmul", truncated, power)
-
-
-def _size(b: Builder, x: Value) -> Value:
-    return b.flagged_intrinsic("abs", x, False)
+    power = b.sub(exponent, rule.fraction << _FIELD_AT)
+    signed = b.lor(power, b.land(whole, 1 << 31))
+    return b.op("fmul", truncated, b.bitcast(signed, "float"))

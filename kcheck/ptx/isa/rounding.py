@@ -16,29 +16,20 @@ from kcheck.ptx.ir.signature import Signature
 _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
 
-_CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
-_MOST_HALVES = 8
-"""Lanes of a constrained conversion to half. LLVM 22 aborts the process ("Should not custom lower this!") on 32
-with AVX-512, and on 16 with AVX2."""
+_CONVERSIONS = frozenset({"sitofp", "uitofp"})
 
 
 def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
     """An operation under a rounding mode other than round-to-nearest.
 
     Args:
-        operation: ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt``, ``fma``, ``sitofp``, ``uitofp``, ``fptrunc``.
+        operation: ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt``, ``fma``, ``sitofp``, ``uitofp``.
         mode: ``rz``, ``rm`` or ``rp``.
         result: element type of the result, for conversions.
     """
     values = b.match(*arguments)
     lanes, source = values[0].lanes, values[0].type
     element = result or source
-    if element == "half" and lanes > _MOST_HALVES:
-        low, high = (
-            directed(b, operation, mode, *(b.shuffle(v, v, part) for v in values), result=result)
-            for part in (range(lanes // 2), range(lanes // 2, lanes))
-        )
-        return b.shuffle(low, high, range(lanes))
     mangled = mangle(element, lanes)
     suffix = f"{mangled}.{mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
     name = f"@kcheck.{operation}.{mode}.{suffix}"
@@ -58,6 +49,25 @@ def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: s
         return made
     # Without AVX-512, LLVM converts unsigned integers by a subtraction, which gives -0 for 0 if it rounds down.
     return b.select(b.compare("eq", values[0], 0), b.const(element, 0.0), made)
+
+
+def narrowed(b: Builder, x: Value, mode: str, result: str) -> Value:
+    """A float as a narrower one, in any mode: rounded to nearest, then one step back where that went past ``x``.
+
+    Args:
+        mode: ``rz``, ``rm`` or ``rp``; others round to nearest.
+        result: element type of the result, ``half`` or ``float``.
+    """
+    near = b.cast("fptrunc", x, result)
+    if mode not in ("rz", "rm", "rp"):
+        return near
+    back, bits = b.cast("fpext", near, x.type), b.as_integer(near)
+    if mode == "rz":
+        past, step = b.compare("ogt", b.intrinsic("fabs", back), b.intrinsic("fabs", x)), b.const(bits.type, -1)
+    else:  # the magnitude, which the bits below the sign are, grows away from zero
+        past, up = b.compare("ogt" if mode == "rm" else "olt", back, x), 1 if mode == "rm" else -1
+        step = b.select(b.compare("slt", bits, 0), b.const(bits.type, up), b.const(bits.type, -up))
+    return b.bitcast(b.select(past, b.add(bits, step), bits), result)
 
 
 def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
