@@ -17,14 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.arms import Arms
 from kcheck.ptx.analysis.cfg import Loop
 from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
-from kcheck.ptx.ir.records import field_address, load_field, store_field
+from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.lowering import load_groups, streams, vector_loop, warp_emulation
@@ -35,6 +33,7 @@ from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.meetings import Meetings
 from kcheck.ptx.lowering.paired_arms import EVERYONE, Keeps, PairedArms
+from kcheck.ptx.lowering.stopping import abort, check_stop, guard_stack, stop_flag, trap
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -43,9 +42,8 @@ from kcheck.ptx.lowering.suspension import (
     left,
     read_mask,
 )
-from kcheck.ptx.runtime.faults import RUNNING, report_fault
 from kcheck.ptx.runtime.layout import ABORTED, POINT_BYTES, WARP, SuspendedLanes, kernel_signature, point_address
-from kcheck.ptx.syntax.ast import Call, Instruction, Label, Operation
+from kcheck.ptx.syntax.ast import Call, Instruction, Operation
 from kcheck.ptx.syntax.types import TYPES
 
 SPIN_LIMIT = 64
@@ -119,7 +117,7 @@ class WarpFunction:
             self._block(k, n)
         b.label("fin")
         self._finish()
-        self.meetings.write(lambda point: position[point.block], self._send, self._check_stop)
+        self.meetings.write(lambda point: position[point.block], self._send, partial(check_stop, self.fn))
         b.label("abort")
         b.leave(b.const("i32", ABORTED) if fn.function.is_entry else Value("-1", self.bits))
         body = b.take()
@@ -153,7 +151,7 @@ class WarpFunction:
         b = self.b
         first = self.cfg.order[0]
         if not self.fn.function.is_entry:
-            self._guard_stack()
+            guard_stack(self.fn)
             for observer in self.fn.observers:
                 observer.enters()
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
@@ -197,25 +195,6 @@ class WarpFunction:
     def _runs(self, n: int) -> None:
         """Called where lanes execute a block."""
 
-    def _guard_stack(self) -> None:
-        """Return if the worker's stack or the frames of local memory are full, or if the launch was stopped."""
-        b, fn = self.b, self.fn
-        mark = b.value("alloca i8", "ptr")
-        here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
-        limit = load_field(b, Worker, "%worker", Worker.stack_limit)
-        end = b.add(Value("%frame", "i64"), fn.local_bytes)
-        full = b.compare("ugt", end, fn.unit.local.stride)
-        deep = b.lor(b.compare("ult", here, limit), full)
-        function = fn.function
-        loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
-        site = fn.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
-        with b.when(deep):
-            lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
-            report_fault(b, FaultKind.STACK_OVERFLOW, site, address=here, lane=lane)
-            b.jump("abort")
-        with b.when(self._stop_flag()):
-            self._abort(site, Value("%mask", self.bits))
-
     def loop_site(self, header: int) -> int:
         """The site of a loop, for findings: where it tests whether to continue."""
         if header not in self._loop_sites:
@@ -228,26 +207,6 @@ class WarpFunction:
             nowhere = Instruction(self.fn.function.line, "bra", (), ())
             self._loop_sites[header] = self.fn.unit.site(known or next(iter(ordered), nowhere), "")
         return self._loop_sites[header]
-
-    def _abort(self, site: int, lanes: Value) -> None:
-        """Leave a stopped launch, and record where it stopped."""
-        b = self.b
-        lane = b.const("i32", 0)
-        if self.width > 1:
-            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
-        where = {"launch": Value("%launch", "ptr"), "block": Value("%block", "ptr"), "t0": Value("%t0", "i32")}
-        call(b, RUNNING, **where, site=site, lane=lane)
-        b.jump("abort")
-
-    def _stop_flag(self) -> Value:
-        b = self.b
-        pointer = field_address(b, Launch, "%launch", Launch.stop)
-        flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
-        return b.compare("ne", flag, 0)
-
-    def _check_stop(self, i: Instruction, lanes: Value) -> None:
-        with self.b.when(self._stop_flag()):
-            self._abort(self.fn.unit.site(i, ""), lanes)
 
     def _announced(self, n: int) -> Sequence[Operation]:
         """The operations of a block, for observers."""
@@ -321,8 +280,8 @@ class WarpFunction:
         self._runs(n)
         self.fn.inlining = ""
         block = self.cfg.blocks[n]
-        leave = partial(self._abort, self.loop_site(n))
-        LoopVersion(self.fn, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
+        leave = partial(abort, self.fn, self.loop_site(n))
+        LoopVersion(self.fn, self.live, loop, n, block).write(waiting, partial(stop_flag, self.b), leave)
         self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         self._send(next(s for s in block.successors if s != n), waiting)
         self.b.jump(f"K{k}")
@@ -341,8 +300,8 @@ class WarpFunction:
         b, header = self.b, loop.header
         lanes = self._read_mask(self._mask(header))
         with b.when(b.compare("ne", lanes, 0)):
-            with b.when(self._stop_flag()):
-                self._abort(self.loop_site(header), lanes)
+            with b.when(stop_flag(b)):
+                abort(self.fn, self.loop_site(header), lanes)
             point = next((p for p in self.points if p.operation is None and p.block == header), None)
             if point is None:
                 b.jump(f"B{header}")
@@ -377,7 +336,7 @@ class WarpFunction:
             self._indexed(n, block.successors, end)
         else:
             if end.opcode == "trap":
-                self._trap(end, taken)
+                trap(self.fn, end, taken)
             if end.opcode in ("exit", "trap") or self.fn.function.is_entry:
                 old = self._read_mask("%exited")
                 b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
@@ -455,15 +414,6 @@ class WarpFunction:
                 here = b.op("and", left, b.mask_bits(b.compare("eq", index, k)))
                 self._choose(n, k, target, here)
                 left = b.op("xor", left, here)
-
-    def _trap(self, end: Instruction, lanes: Value) -> None:
-        b = self.b
-        site = self.fn.unit.site(end, "")
-        with b.when(b.compare("ne", lanes, 0)):
-            lane = b.const("i32", 0)
-            if self.width > 1:
-                lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
-            report_fault(b, FaultKind.TRAP, site, lane=lane)
 
     def _barrier(self, n: int, end: Operation) -> None:
         point = next(p for p in self.points if p.operation is end)
