@@ -1,8 +1,8 @@
 """Makes numba-cuda compile a kernel in less time, to the same LLVM IR.
 
 * ``core.targetconfig.TargetConfig``: options are compared without listing all of them.
-* ``core.base.BaseContext``: the size and the alignment of a type are computed once. For each question about a type,
-  llvmlite writes a module, and LLVM parses it.
+* ``core.base.BaseContext``: the size and the alignment of a type are computed once. For each question about a
+  type, llvmlite writes a module, and LLVM parses it.
 * ``debuginfo.DIBuilder``: the location of a line is made once in each function. llvmlite finds an equal one by the
   hash of all that it refers to.
 """

@@ -4,8 +4,9 @@ Registers are allocas (LLVM's SROA turns them into SSA values), of a vector of W
 analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
 there is no blend with the old value if the register cannot be live in another lane.
 
-A read gets the value that was written if the code before it determines that. Most registers are only read that way:
-nothing loads from their allocas, so these and the stores to them are left out in the end (:meth:`Registers.needed`).
+A read gets the value that was written if the code before it determines that. Most registers are only read that
+way: nothing loads from their allocas, so these and the stores to them are left out in the end
+(:meth:`Registers.needed`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from kcheck.ptx.syntax.types import TYPES
 class SlotLine(str):
     """A line about the alloca of a register, which is needed only if something loads from the alloca."""
 
+    slot: str
     __slots__ = ("slot",)
 
     def __new__(cls, slot: str, text: str) -> SlotLine:
@@ -121,7 +123,7 @@ class Registers:
         return self._slots[register]
 
     def needed(self, lines: Iterable[str]) -> list[str]:
-        """The lines without those about allocas that nothing loads from. Call it when all code has been emitted."""
+        """The lines without those about allocas that nothing loads from, once all code has been emitted."""
         loaded = self._loaded
         return [line for line in lines if type(line) is not SlotLine or line.slot in loaded]
 
