@@ -20,14 +20,15 @@ def listed(flags):
     return {name: getattr(flags, name) for name in flags.options}
 
 
-values = {"fastmath": (False, True), "lto": (False, True), "debuginfo": (False, True), "inline": ("never", "always")}
+choices = (False, True)
+values = dict.fromkeys(("fastmath", "lto", "debuginfo"), choices) | {"inline": ("never", "always")}
 draw = random.Random(1)
 found = []
 for _ in range(40):
     flags = CUDAFlags()
-    for name, choices in values.items():
+    for name, some in values.items():
         if draw.random() < 0.5:
-            setattr(flags, name, draw.choice(choices))
+            setattr(flags, name, draw.choice(some))
     found.append(flags)
 pairs = [(a == b, listed(a) == listed(b), hash(a) == hash(b)) for a, b in itertools.product(found, found)]
 print(all(equal == same for equal, same, _ in pairs), all(alike for equal, _, alike in pairs if equal))
