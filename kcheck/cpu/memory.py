@@ -32,7 +32,7 @@ FILL_MAX = 256 << 20
 """Larger allocations stay zero, as the system provides them: filling would commit every page."""
 
 _MANY = 32 << 20
-"""From this many bytes on, pages of shadow bytes are given back instead of cleared."""
+"""From this many bytes on, pages of shadow bytes are released instead of cleared."""
 
 HEAP_ROOM = 128 << 20
 """Bytes of address space for the device heap."""

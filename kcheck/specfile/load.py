@@ -102,7 +102,7 @@ def _module(path: Path, root: str) -> ModuleType:
 
 
 _last_own: str | None = None
-"""The last of the modules in which :func:`_imported_before` need not look; None: it must look in all."""
+"""The last of the modules in which :func:`_imported_before` does not have to look; None: it must look in all."""
 
 
 def no_user_code_yet() -> None:
