@@ -18,9 +18,12 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["compile_methods", "dataclass"]
 
 _Method = Callable[..., Any]
+
+_waiting: dict[Any, bool] = {}
+"""The classes whose ``__init__`` is not compiled yet, and whether they are frozen."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -43,7 +46,9 @@ else:
             own = set(vars(cls))
             fields_only = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
             made = fields_only(cls)
-            methods = {"__init__": _init(made, frozen), "__repr__": _repr(made)}
+            methods: dict[str, Any] = {"__repr__": _repr(made)}
+            if "__init__" not in own:
+                methods["__init__"] = _init(made, frozen)
             if eq:
                 methods |= {"__eq__": _comparison(made, "__eq__"), "__hash__": _hash(made) if frozen else None}
             if order:
@@ -64,11 +69,22 @@ def _init(cls: type, frozen: bool) -> _Method:
     """An ``__init__`` that compiles the real one when it is called, and replaces itself with it."""
 
     def init(self: object, *args: object, **kwargs: object) -> None:
-        compiled = _compiled_init(cls, frozen)
-        cls.__init__ = compiled  # type: ignore[misc]
-        compiled(self, *args, **kwargs)
+        _compile(cls, frozen)
+        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
 
+    _waiting[cls] = frozen
     return init
+
+
+def _compile(cls: Any, frozen: bool) -> None:
+    _waiting.pop(cls, None)
+    cls.__init__ = _compiled_init(cls, frozen)
+
+
+def compile_methods() -> None:
+    """Compile every ``__init__`` that is not compiled yet, for all processes that are forked from this one."""
+    for cls, frozen in list(_waiting.items()):
+        _compile(cls, frozen)
 
 
 def _compiled_init(cls: Any, frozen: bool) -> _Method:

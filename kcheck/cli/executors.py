@@ -13,7 +13,7 @@ from kcheck.cli.settings import given, on_command_line
 from kcheck.device import choose_for, unused
 from kcheck.errors import UserError
 from kcheck.model import OpSpec
-from kcheck.runner import Options, remote
+from kcheck.runner import Options
 from kcheck.runner.work import CaseExecutor, InProcess
 
 if TYPE_CHECKING:
@@ -42,20 +42,23 @@ def executor_for(
     if not specs:
         yield InProcess(options, unused(device))
     elif scheduler:
+        from kcheck.runner.remote import Remote
+
         with _cluster()(options, scheduler, device, targets, _warn) as cluster:
-            yield remote.Remote(cluster, options.deadline)
+            yield Remote(cluster, options.deadline)
     elif count == 1:
         yield InProcess(options, choose_for(specs, device, targets, any_stride=options.cases_first))
     else:
         from kcheck.device.choose import warm
         from kcheck.runner.processes import Processes
+        from kcheck.runner.remote import Remote
 
         def prepare() -> None:
             if any(spec.function is None for spec in specs):
                 warm(device, targets, compiles=False)
 
         with Processes(options, lambda: choose_for(specs, device, targets), count, prepare) as workers:
-            yield remote.Remote(workers, options.deadline)
+            yield Remote(workers, options.deadline)
 
 
 def _scheduler() -> str:

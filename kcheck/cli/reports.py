@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
@@ -21,8 +21,9 @@ from kcheck.dataclass import dataclass
 from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, ReportSettings, TrendPoint, progress_bar
 from kcheck.runner import Summary
-from kcheck.store import Recorder
-from kcheck.store.records import record
+
+if TYPE_CHECKING:
+    from kcheck.store import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Reports:
                 base=checkout(Path(".")),
                 step_summary=step_summary(os.environ),
                 trend=self._trend,
-                record=record,
+                record=_record,
                 warn=lambda sentence: click.echo(f"kcheck: warning: {sentence}", err=True),
             )
             for output, file in zip(self._outputs, files, strict=True):
@@ -215,3 +216,10 @@ class Reports:
 
 def _can_draw(terminal: bool) -> bool:
     return terminal and os.environ.get("TERM") != "dumb"
+
+
+def _record(event: Event) -> str:
+    """As :func:`kcheck.store.records.record`; a run that stores nothing does not import the store."""
+    from kcheck.store.records import record
+
+    return record(event)

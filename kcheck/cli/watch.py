@@ -29,8 +29,9 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.leaving import leave
 from kcheck.cli.notices import Notices
-from kcheck.dataclass import dataclass
+from kcheck.dataclass import compile_methods, dataclass
 from kcheck.model.paths import source_file
+from kcheck.specfile.load import no_user_code_yet
 
 POLL = 0.02  # seconds between two checks of the files, if the system does not report changes
 RARELY = 0.2  # the same if it does: changes that other machines make are not reported
@@ -104,6 +105,8 @@ def watch(
     seen = _Watch()
     try:
         warm()
+        no_user_code_yet()
+        compile_methods()
         gc.collect()
         gc.freeze()  # shared with every round: a collection there would copy it page by page
         changed: set[str] | None = None

@@ -105,7 +105,7 @@ def compile_kernel(
             if variant.widens:
                 width = suitable_width(module.tree, entry, width, row)
             interiors = not is_quick or registers
-            checks, axis = CodeChecks(variant.checks, variant.defined), variant.axis
+            checks, axis = CodeChecks(variant.checks, variant.defined, module.entries[entry].use), variant.axis
             program = lower_checked(module.tree, entry, width, checks, row, axis, interiors)
             if is_quick and not registers:
                 code = _quick(program.ir, width, cache)

@@ -31,6 +31,9 @@ negative numbers; as integers, neither small nor zero."""
 FILL_MAX = 256 << 20
 """Larger allocations stay zero, as the system provides them: filling would commit every page."""
 
+_MANY = 32 << 20
+"""From this many bytes on, pages of shadow bytes are released instead of cleared."""
+
 HEAP_ROOM = 128 << 20
 """Bytes of address space for the device heap."""
 
@@ -230,7 +233,15 @@ class Memory:
 
     def _mark(self, address: int, size: int, byte: int) -> None:
         if size and self._inside(address, size) and (byte or self._is_tainted):
-            ctypes.memset(address + self._shadow_base - self._base, byte, size)
+            place = address - self._base
+            if byte == 0 and size >= _MANY:
+                assert self._shadow is not None
+                first, end = align_up(place, PAGE), (place + size) // PAGE * PAGE
+                self._shadow.madvise(mmap.MADV_DONTNEED, first, end - first)  # zeroed, and takes no memory
+                ctypes.memset(self._shadow_base + place, 0, first - place)
+                ctypes.memset(self._shadow_base + end, 0, place + size - end)
+            else:
+                ctypes.memset(self._shadow_base + place, byte, size)
             self._is_tainted = True
         self._forget(address)
 

@@ -28,6 +28,7 @@ from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.repeats import repeat
 from kcheck.device.staging import Staging, label, undefine_output
+from kcheck.driver.fingerprint import remember_modules
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
@@ -69,7 +70,9 @@ _WARM = (
     "numba.cuda.dispatcher",
     "kcheck.ptx.compile",
     "kcheck.ptx.syntax.parser",
+    "kcheck.ptx.analysis.vector_axis",
     "kcheck.cpu.jit",
+    "kcheck.device.kinds.numba",
     "kcheck.device.precompile",
 )
 
@@ -89,10 +92,12 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
     _installed(cc)
     for name in _WARM:
         import_module(name)
+    import_module("cuda.bindings.driver").cuDriverGetVersion()  # finds the addresses of all functions
     if compiles:
         from kcheck.device.warming import compile_one  # lazy: a run with full caches does not compile
 
         compile_one()
+    remember_modules()
 
 
 class CpuBackend(CudaBackend):

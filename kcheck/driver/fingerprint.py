@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.imported import imported_since
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple(
     os.path.realpath(path) + os.sep
@@ -62,18 +64,40 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
     return digest.hexdigest()
 
 
+def remember_modules() -> None:
+    """Look at the modules of this process once for all processes that are forked from it: to look at a thousand
+    modules copies their memory in each. All of them must be imported completely."""
+    global _remembered
+    _remembered = None
+    own, extending = _sorted(list(sys.modules.items()))
+    _remembered = next(reversed(sys.modules)), own, extending
+
+
+_remembered: tuple[str, dict[str, str], set[str]] | None = None
+"""The last module that :func:`remember_modules` looked at, and what it found."""
+
+
 def _extensions() -> Iterable[bytes]:
     """The code of imported modules that may change how Numba compiles, or its version."""
-    own, versions = {}, set()
-    for name, module in list(sys.modules.items()):
+    names = list(sys.modules) if _remembered is None else imported_since(_remembered[0])
+    own, extending = _sorted([(name, sys.modules[name]) for name in names if name in sys.modules])
+    if _remembered is not None:
+        own, extending = _remembered[1] | own, _remembered[2] | extending
+    for file in sorted(extending):
+        yield f"{file} {_stamp(file)}\0".encode()
+    yield from sources_that_count(own)
+
+
+def _sorted(modules: Iterable[tuple[str, Any]]) -> tuple[dict[str, str], set[str]]:
+    """The path of each module outside the libraries, by name; the files of libraries that extend Numba."""
+    own, extending = {}, set()
+    for name, module in modules:
         file = getattr(module, "__file__", None) or ""
         if path := _own(file):
             own[name] = path
         elif file and _is_foreign(name) and _uses_numba(module) and _EXTENDS.search(_text(file, _stamp(file))):
-            versions.add(file)
-    for file in sorted(versions):
-        yield f"{file} {_stamp(file)}\0".encode()
-    yield from sources_that_count(own)
+            extending.add(file)
+    return own, extending
 
 
 def _is_foreign(name: str) -> bool:

@@ -17,7 +17,8 @@ patched right after it is imported, because programs import numba.cuda themselve
   (:mod:`kcheck.driver.signatures`), and ``compile`` runs without garbage collection.
 * ``lowering.Lower``, ``core.callconv.CUDACallConv`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are
   reported (:mod:`kcheck.driver.raising`).
-* ``core.targetconfig.TargetConfig``: options are compared without listing all of them.
+* ``core.targetconfig``, ``core.base`` and ``debuginfo``: the same code in less time
+  (:mod:`kcheck.driver.compile_speed`).
 * ``dispatcher.launch`` and ``cudadrv.driver.Driver``: a call raises what a signal handler raises during it
   (:mod:`kcheck.driver.signals`).
 """
@@ -34,6 +35,7 @@ from typing import Any
 from kcheck.cpu.interrupts import handled_signal
 from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.assembly import patch_assembly, patch_kernels
+from kcheck.driver.compile_speed import patch_locations, patch_options, patch_sizes
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering, patch_nvvm
 from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
@@ -273,37 +275,14 @@ def patch_compilation(dispatcher: Any) -> None:
     dispatcher.CUDADispatcher.compile = compiled
 
 
-def patch_options(targetconfig: Any) -> None:
-    """Change ``numba.cuda.core.targetconfig``: compare the options of a compilation without listing all of them.
-
-    Numba looks up every operation by its types and these options, and lists some twenty options for each lookup.
-    """
-    config = targetconfig.TargetConfig
-    plain = config.__eq__
-    hashes: dict[Any, int] = {}
-
-    def equal(self: Any, other: Any) -> Any:
-        if type(self) is type(other) and self._values == other._values:
-            return True
-        return plain(self, other)  # one may contain a default that the other omits
-
-    def of_class(self: Any) -> int:
-        kind = type(self)
-        if kind not in hashes:
-            hashes[kind] = hash(tuple(sorted(kind.options)))  # like Numba's own hash, which uses only the names
-        return hashes[kind]
-
-    config.__eq__ = equal
-    config.__hash__ = of_class
-
-
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
     "numba.cuda.codegen": (patch_codegen, patch_libraries, patch_assembly),
     "numba.cuda.compiler": (patch_compiler,),
+    "numba.cuda.core.base": (patch_sizes,),
     "numba.cuda.core.callconv": (patch_callconv,),
     "numba.cuda.core.targetconfig": (patch_options,),
-    "numba.cuda.debuginfo": (patch_debuginfo, patch_variables),
+    "numba.cuda.debuginfo": (patch_debuginfo, patch_variables, patch_locations),
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
     "numba.cuda.cudadrv.nvvm": (patch_nvvm,),

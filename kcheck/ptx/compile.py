@@ -30,10 +30,12 @@ class CodeChecks:
 
     Attributes:
         defined: bits for the groups of ``MemoryUse.reads`` that read initialized memory.
+        use: the accesses of the kernel, if the caller knows them.
     """
 
     checks: Checks
     defined: int = 0
+    use: MemoryUse | None = None
 
 
 def lower(
@@ -72,7 +74,7 @@ def lower_checked(
     """Like :func:`lower`, for launches in which some reads are known to be of initialized memory."""
     coverage = Coverage()
     checks = wanted.checks
-    use = _use(module, entry) if checks.init else MemoryUse()
+    use = _NOTHING if not checks.init else _use(module, entry) if wanted.use is None else wanted.use
     subscribed = sanitizers(checks, use, wanted.defined)
     if checks.cover:
         subscribed = (*subscribed, coverage)

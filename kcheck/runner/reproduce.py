@@ -35,7 +35,6 @@ from kcheck.model import (
 )
 from kcheck.runner.execute import Executed, execute
 from kcheck.runner.queue import makes
-from kcheck.store import bits
 
 
 class ReplayResult(StrEnum):
@@ -186,5 +185,7 @@ def _notes(spec: OpSpec, case: Case, known: KnownFailure) -> tuple[str, ...]:
 def _other_bits(known: KnownFailure, done: Executed) -> tuple[str, ...] | None:
     if not known.bits or done.outcome is None or not done.outcome.outputs:
         return None
+    from kcheck.store import bits  # lazy: a run that stores nothing does not import the store
+
     now = bits(done.outcome.outputs)
     return tuple(name for name in {**known.bits, **now} if known.bits.get(name) != now.get(name))

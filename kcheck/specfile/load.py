@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from kcheck.errors import KernelError
+from kcheck.imported import imported_since
 from kcheck.model import FunctionRef
 from kcheck.nearest import did_you_mean
 from kcheck.span import Span
@@ -100,9 +101,23 @@ def _module(path: Path, root: str) -> ModuleType:
     return module
 
 
+_last_own: str | None = None
+"""The last of the modules in which :func:`_imported_before` does not have to look; None: it must look in all."""
+
+
+def no_user_code_yet() -> None:
+    """Record that no module of this process is the user's, for processes that are forked from it."""
+    global _last_own
+    _last_own = next(reversed(sys.modules))
+
+
 def _imported_before(key: str) -> ModuleType | None:
     """The module of this file if other user code has already imported it; None otherwise."""
-    for module in list(sys.modules.values()):
+    if _last_own is None:
+        modules = list(sys.modules.values())
+    else:
+        modules = [sys.modules[name] for name in imported_since(_last_own)]
+    for module in modules:
         if getattr(module, "__file__", None) == key and not getattr(
             getattr(module, "__spec__", None), "_initializing", False
         ):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -148,3 +150,29 @@ def test_exclusive_labels_narrow_what_kernels_reach() -> None:
     assert [(e.base - base, e.size) for e in entries[:count]] == [(100, 100), (600, 120)]
     assert memory.find(base, 1000) is not None
     assert (memory.nearest(base + 500) or (None,))[0] == memory.find(base)
+
+
+def test_many_initialized_bytes_take_no_memory() -> None:
+    """The shadow of the device heap is zero without being written. Bytes beside the range keep their shadow."""
+    memory = Memory(256 << 20)
+    memory.track()
+    size = 64 << 20
+    block = memory.allocate(size, MemoryKind.HEAP, fill=False)
+    _, _, distance = memory.shadow
+    memory.undefine(block, size)
+    begin, count = block + 100, size - 300
+    ctypes.memset(block + distance, 0xFF, size)
+    before = _resident()
+    memory.define(begin, count)
+    assert _resident() < before - size // 2
+    shadow = (ctypes.c_uint8 * size).from_address(block + distance)
+    assert [shadow[n] for n in (0, 99, 100, 4095, 4096, size // 2, size - 201, size - 200, size - 1)] == [
+        *(0xFF, 0xFF),
+        *(0, 0, 0, 0, 0),
+        *(0xFF, 0xFF),
+    ]
+
+
+def _resident() -> int:
+    """Bytes of memory that this process uses."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kcheck.driver.fingerprint import fingerprint, sources_that_count
+from kcheck.driver import fingerprint as fingerprints
+from kcheck.driver.fingerprint import fingerprint, remember_modules, sources_that_count
 
 KERNEL = """
 import math
@@ -186,3 +187,31 @@ def test_a_file_that_changes_while_the_process_runs_is_read_again(tmp_path):
     before = list(sources_that_count({"extension": str(path)}))
     path.write_text("from numba.cuda.extending import overload\nX = 12\n")
     assert list(sources_that_count({"extension": str(path)})) != before
+
+
+def test_remembered_modules_count_like_others(load, tmp_path, monkeypatch):
+    """Of those imported before and after, an edit of one that extends Numba changes the fingerprint."""
+    (tmp_path / "before.py").write_text("from numba.extending import overload\n")
+    (tmp_path / "after.py").write_text("from numba.extending import intrinsic\n")
+    kernel = load(KERNEL).outer
+    importlib.import_module("before")
+    monkeypatch.setattr(fingerprints, "_remembered", None)
+    try:
+        before = fingerprint(kernel)
+        remember_modules()
+        assert fingerprint(kernel) == before
+        importlib.import_module("after")
+        both = fingerprint(kernel)
+        monkeypatch.setattr(fingerprints, "_remembered", None)
+        assert fingerprint(kernel) == both != before
+        for name in ("before", "after"):
+            remember_modules()
+            (tmp_path / f"{name}.py").write_text(f"from numba.extending import overload  # {name}, edited\n")
+            edited = fingerprint(kernel)
+            monkeypatch.setattr(fingerprints, "_remembered", None)
+            assert fingerprint(kernel) == edited
+            assert edited not in (both, before)
+            both = edited
+    finally:
+        for name in ("before", "after"):
+            sys.modules.pop(name, None)

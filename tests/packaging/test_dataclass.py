@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcheck.dataclass import compile_methods
 from kcheck.dataclass import dataclass as lazy
 
 Decorator = Callable[..., Any]
@@ -178,3 +179,27 @@ def test_creating_a_class_is_quick() -> None:
         return time.thread_time() - begun
 
     assert min(seconds(lazy) for _ in range(5)) < min(seconds(dataclasses.dataclass) for _ in range(5)) / 2
+
+
+def test_all_methods_can_be_compiled_at_once() -> None:
+    """For processes that are forked afterwards. A class with its own ``__init__`` keeps it."""
+
+    @lazy(frozen=True)
+    class Late:
+        x: int
+        y: int = 2
+
+    @lazy()
+    class Own:
+        x: int
+
+        def __init__(self) -> None:
+            self.x = 7
+
+    before = Late.__init__
+    compile_methods()
+    assert Late.__init__ is not before
+    compiled = Late.__init__
+    assert Late(1) == Late(x=1, y=2)
+    assert Late.__init__ is compiled
+    assert Own().x == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from kcheck.errors import KernelError
 from kcheck.model import Fault, FunctionRef, Span
 from kcheck.specfile import load_function
+
+loading = importlib.import_module("kcheck.specfile.load")
 
 
 @pytest.fixture
@@ -106,3 +109,16 @@ def test_a_failed_import_is_tried_again(load: Callable[..., Any]) -> None:
     with pytest.raises(KernelError):
         load("1 / 0\n")
     assert load("def f(): return 1\n")() == 1
+
+
+def test_user_code_that_a_watcher_has_not_imported_is_found(
+    load: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round looks only among the modules that were imported after the watcher's own."""
+    monkeypatch.setattr(loading, "_last_own", None)
+    loading.no_user_code_yet()
+    source = "import sys\ndef f(): return sys.modules['kernel_of_a_round']\n"
+    (tmp_path / "kernel_of_a_round.py").write_text(source)
+    own = load("import kernel_of_a_round\ndef f(): return kernel_of_a_round.f()\n", "reference.py")()
+    assert load(source, "kernel_of_a_round.py")() is own
+    assert load(source, "kernel_of_a_round.py").__globals__ is vars(own)

@@ -23,13 +23,19 @@ _NAN = {"half": 0x7FFF, "float": 0x7FFFFFFF, "double": 0xFFF8000000000000}
 """A device's result of an invalid operation; the f64 one is in CUDA's math_constants.h."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Value:
-    """An SSA value or a constant: its text, the LLVM type of an element, and how many lanes it has."""
+    """An SSA value or a constant: its text, the LLVM type of an element, and how many lanes it has.
+
+    Nothing changes one. It is not a frozen dataclass because these take twice the time to create.
+    """
 
     text: str
     type: str
     lanes: int = 1
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.type, self.lanes))
 
     @property
     def is_float(self) -> bool:

@@ -13,6 +13,50 @@ UNLIKELY, LIKELY = "!2", "!0"
 """Branch weights, as metadata of the module: for conditions that are rarely true, or nearly always."""
 
 
+class KnownValues:
+    """The values of variables in memory, by name, where the code that was emitted so far determines them.
+
+    Who emits a store to a variable must say so: :meth:`learn` or :meth:`forget`. Code that runs only on some paths
+    to what follows is emitted within a :meth:`scope`.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, Value] = {}
+        self._changed: list[set[str]] = []  # the variables that the code in each open scope reads or changes
+
+    def get(self, name: str) -> Value | None:
+        """The value of a variable; None if it is not known."""
+        return self._values.get(name)
+
+    def learn(self, name: str, value: Value) -> None:
+        """The variable has this value now: it was stored or loaded."""
+        self._values[name] = value
+        if self._changed:
+            self._changed[-1].add(name)
+
+    def forget(self, name: str) -> None:
+        """The variable has another value now, which is not known."""
+        self._values.pop(name, None)
+        if self._changed:
+            self._changed[-1].add(name)
+
+    def clear(self) -> None:
+        """Nothing is known, because other code leads here, too."""
+        self._values.clear()
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Code that may not have run. After it, what is known from before is still known, unless the code has
+        changed it."""
+        self._changed.append(set())
+        yield
+        changed = self._changed.pop()
+        for name in changed:
+            self._values.pop(name, None)
+        if self._changed:
+            self._changed[-1] |= changed
+
+
 @dataclass(slots=True)
 class Branch:
     """The result of ``if_``: its ``else_`` may follow directly."""
@@ -28,9 +72,10 @@ class Branch:
         assert len(self.code.lines) == self.written, "else_ must follow if_ directly"
         del self.code.lines[-2:]
         self.code.is_open = True
-        yield
-        self.code.jump(self.end)
-        self.code.label(self.end)
+        with self.code.known.scope():
+            yield
+            self.code.jump(self.end)
+        self.code.label_within(self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +91,7 @@ class FlowBuilder(Builder):
 
     Attributes:
         is_open: whether the current basic block still needs a terminator.
+        known: what the code so far determines about variables. Builders that fill one function share it.
     """
 
     def __init__(
@@ -58,6 +104,7 @@ class FlowBuilder(Builder):
     ) -> None:
         super().__init__(width, declarations, definitions, prefix, references)
         self.is_open = True
+        self.known = KnownValues()
         self._loops: list[LoopLabels] = []
 
     # --- basic blocks
@@ -73,7 +120,14 @@ class FlowBuilder(Builder):
         return super().value(text, element, lanes)
 
     def label(self, name: str) -> None:
-        """Begin a basic block; the previous one must have ended."""
+        """Begin a basic block, in which nothing is known; the previous one must have ended."""
+        assert not self.is_open or not self.lines, name
+        super().label(name)
+        self.is_open = True
+        self.known.clear()
+
+    def label_within(self, name: str) -> None:
+        """Begin a basic block that only the code so far leads to, so that all that is known stays known."""
         assert not self.is_open or not self.lines, name
         super().label(name)
         self.is_open = True
@@ -81,6 +135,7 @@ class FlowBuilder(Builder):
     def take(self) -> list[str]:
         """Remove and return the lines so far; another part of the function follows."""
         lines, self.lines, self.is_open = self.lines, [], True
+        self.known.clear()
         return lines
 
     def end(self, text: str) -> None:
@@ -120,12 +175,13 @@ class FlowBuilder(Builder):
     @contextlib.contextmanager
     def _one_side(self, then: str, branch: Branch) -> Iterator[None]:
         """The block of one side of a branch, and an empty other side, which ``else_`` may replace."""
-        self.label(then)
-        yield
+        self.label_within(then)
+        with self.known.scope():
+            yield
+            self.jump(branch.end)
+        self.label_within(branch.otherwise)
         self.jump(branch.end)
-        self.label(branch.otherwise)
-        self.jump(branch.end)
-        self.label(branch.end)
+        self.label_within(branch.end)
         branch.written = len(self.lines)
 
     @contextlib.contextmanager
@@ -133,20 +189,22 @@ class FlowBuilder(Builder):
         """Emit code that runs if a condition holds; without an ``else_``."""
         then, end = self.fresh("then"), self.fresh("end")
         self.branch(condition, then, end, weights)
-        self.label(then)
-        yield
-        self.jump(end)
-        self.label(end)
+        self.label_within(then)
+        with self.known.scope():
+            yield
+            self.jump(end)
+        self.label_within(end)
 
     @contextlib.contextmanager
     def unless(self, condition: Value, weights: str = "") -> Iterator[None]:
         """Emit code that runs if a condition does not hold. ``weights``: of the condition."""
         otherwise, end = self.fresh("unless"), self.fresh("end")
         self.branch(condition, end, otherwise, weights)
-        self.label(otherwise)
-        yield
-        self.jump(end)
-        self.label(end)
+        self.label_within(otherwise)
+        with self.known.scope():
+            yield
+            self.jump(end)
+        self.label_within(end)
 
     @contextlib.contextmanager
     def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:

@@ -168,7 +168,7 @@ class _Suspender(Suspender):
         for name in self._carried[point.number]:
             kind = TYPES[self.types[name]].llvm
             value = b.value(f"load {kind}, ptr {self._slots[name][0]}", kind)
-            b.line(f"store {b.typed(value)}, ptr {fn.slot(name, self.types[name])}")
+            fn.store_slot(name, self.types[name], value)
         super().restore(point)
 
     def _saved(self, point: SuspensionPoint, name: str, value: Value) -> str:

@@ -39,12 +39,14 @@ _NAME = re.compile(r"%([\w.]+)")
 def renamed(lines: Sequence[str], suffix: str) -> list[str]:
     """The lines with other labels, so that a function can contain both."""
     labels = {line.partition(":")[0] for line in lines if _LABEL.match(line)}
-    return [
-        _NAME.sub(lambda name: f"{name[0]}.{suffix}" if name[1] in labels else name[0], line)
-        if not _LABEL.match(line)
-        else f"{line.partition(':')[0]}.{suffix}:"
-        for line in lines
-    ]
+
+    def changed(line: str) -> str:
+        if _LABEL.match(line):
+            return f"{line.partition(':')[0]}.{suffix}:"
+        new = _NAME.sub(lambda name: f"{name[0]}.{suffix}" if name[1] in labels else name[0], line)
+        return line if new == line else new  # the object may be one that Registers.needed knows
+
+    return [changed(line) for line in lines]
 
 
 def no_interior() -> Definition:
@@ -99,7 +101,7 @@ class InteriorVersion(WarpFunction):
         head, begin = self._parts([], [])
         fn.unit.repeats = False
         rows = vector_loop.StripRows(fn.row.lines, has_row, limits)
-        vector = vector_loop.VectorCode(begin, whole, part)
+        vector = vector_loop.VectorCode(begin, fn.needed(whole), None if part is None else fn.needed(part))
         lines = vector_loop.interior_loop(self.width, test, found, rows, vector, b.references)
         references = frozenset(b.references)
         return Definition(INTERIOR, (*head, *lines), references, attributes=ATTRIBUTES, exported=True)

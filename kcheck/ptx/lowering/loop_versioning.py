@@ -195,4 +195,4 @@ class LoopVersion:
         alive = set(self.live.names(block))
         for name, line in lines.items():
             if name in changed and name in alive:
-                fn.b.line(f"store {fn.b.typed(fn.lanes_of(line))}, ptr {fn.slot(name, changed[name])}")
+                fn.store_slot(name, changed[name], fn.lanes_of(line))

@@ -3,12 +3,16 @@
 Registers are allocas (LLVM's SROA turns them into SSA values), of a vector of W lanes or, where the uniformity
 analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
 there is no blend with the old value if the register cannot be live in another lane.
+
+A read gets the value that was written if the code before it determines that. Most registers are only read that
+way: nothing loads from their allocas, so these and the stores to them are left out in the end
+(:meth:`Registers.needed`).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,6 +25,19 @@ from kcheck.ptx.lowering.affine import uniform as uniform_value
 from kcheck.ptx.lowering.block_values import BlockValue, Steps
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.syntax.types import TYPES
+
+
+class SlotLine(str):
+    """A line about the alloca of a register, which is needed only if something loads from the alloca."""
+
+    slot: str
+    __slots__ = ("slot",)
+
+    def __new__(cls, slot: str, text: str) -> SlotLine:
+        """The line. ``slot``: the alloca."""
+        line = str.__new__(cls, text)
+        line.slot = slot
+        return line
 
 
 class Registers:
@@ -60,6 +77,7 @@ class Registers:
         self.active = Value("true", "i1")
         self.guard: Value | None = None
         self._slots: dict[str, str] = {}
+        self._loaded: set[str] = set()
         self._cached: dict[str, Value] = {}
 
     # --- values that are computed once
@@ -93,16 +111,21 @@ class Registers:
 
     # --- registers
 
-    def slot(self, register: str, kind: str) -> str:
+    def _slot(self, register: str, kind: str) -> str:
         """The alloca of a register."""
         if register not in self._slots:
             name = f"%R{len(self._slots)}"
             element = vector_type(TYPES[kind].llvm, 1 if self.is_scalar(register) else self.width)
-            self.prologue.lines.append(f"  {name} = alloca {element}")
+            self.prologue.lines.append(SlotLine(name, f"  {name} = alloca {element}"))
             first = _ones(element) if register in self.all_ones else _zero(element)
-            self.each.lines.append(f"  store {element} {first}, ptr {name}")
+            self.each.lines.append(SlotLine(name, f"  store {element} {first}, ptr {name}"))
             self._slots[register] = name
         return self._slots[register]
+
+    def needed(self, lines: Iterable[str]) -> list[str]:
+        """The lines without those about allocas that nothing loads from, once all code has been emitted."""
+        loaded = self._loaded
+        return [line for line in lines if type(line) is not SlotLine or line.slot in loaded]
 
     def is_scalar(self, register: str) -> bool:
         """Whether one scalar holds a register for all lanes."""
@@ -170,10 +193,26 @@ class Registers:
 
     def load_slot(self, register: str, kind: str) -> Value:
         """The value in a register's alloca: of all lanes, or of the first lane if it has a stride."""
-        lanes = 1 if self.is_scalar(register) else self.width
-        element = TYPES[kind].llvm
-        slot = self.slot(register, kind)
-        return self.b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
+        b = self.b
+        known = b.known.get(register)
+        if known is None:
+            lanes = 1 if self.is_scalar(register) else self.width
+            element = TYPES[kind].llvm
+            slot = self._slot(register, kind)
+            self._loaded.add(slot)
+            known = b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
+            b.known.learn(register, known)
+        return known
+
+    def store_slot(self, register: str, kind: str, value: Value) -> None:
+        """Set the register's alloca. ``value``: as :meth:`load_slot` returns it."""
+        b, slot = self.b, self._slot(register, kind)
+        assert b.is_open
+        b.lines.append(SlotLine(slot, f"  store {b.typed(value)}, ptr {slot}"))
+        if value.text.startswith("%"):
+            b.known.learn(register, value)
+        else:  # what is lowered must not depend on whether a constant is known
+            b.known.forget(register)
 
     def store(self, register: str, kind: str, value: Value, blend: bool) -> None:
         """Set a register, in the active lanes only if ``blend``."""
@@ -186,7 +225,7 @@ class Registers:
             value = b.extract(value, self.first_active()) if value.lanes > 1 else value
             if self.guard is not None:
                 value = b.select(self.guard, value, self.load(register, kind))
-        b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
+        self.store_slot(register, kind, value)
 
     # --- masks
 

@@ -216,7 +216,7 @@ class Suspender:
                 value = b.value(
                     f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes
                 )
-            b.line(f"store {b.typed(value)}, ptr {fn.slot(name, kind)}")
+            fn.store_slot(name, kind, value)
         fn.active = b.bits_mask(Value("%mask", f"i{self.width}"), self.width)
         before, fn.blend = fn.blend, lambda name: False
         for operation in point.rematerialized:

@@ -145,7 +145,8 @@ class WarpFunction:
             for room in names:
                 entry.line(f"{room} = alloca {element}")
                 zeros.line(f"store {element} 0, ptr {room}")
-        return [*entry.lines, *fn.prologue.lines], [*zeros.lines, *fn.each.lines, *dispatch, *body]
+        each = [*fn.each.lines, *dispatch, *body]
+        return [*entry.lines, *fn.needed(fn.prologue.lines)], [*zeros.lines, *fn.needed(each)]
 
     def _enter(self) -> None:
         b = self.b

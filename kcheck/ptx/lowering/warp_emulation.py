@@ -174,7 +174,7 @@ class WarpView(FunctionLowering):
         self.width = _WARP
         unit, prefix = real.unit, f"{real.b.fresh('w')}."  # "w1" and 23 would be "w12" and 3
         self.b = FlowBuilder(_WARP, unit.declarations, unit.definitions, prefix, real.b.references)
-        self.b.lines = real.b.lines
+        self.b.lines, self.b.known = real.b.lines, real.b.known
         self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.unit), 64)
         if instruction.opcode == "ldmatrix":
