@@ -64,16 +64,48 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
 
 def _extensions() -> Iterable[bytes]:
     """The code of imported modules that may change how Numba compiles, or its version."""
-    own, versions = {}, set()
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if path := _own(file):
-            own[name] = path
-        elif file and _is_foreign(name) and _uses_numba(module) and _EXTENDS.search(_text(file, _stamp(file))):
-            versions.add(file)
-    for file in sorted(versions):
-        yield f"{file} {_stamp(file)}\0".encode()
-    yield from sources_that_count(own)
+    own, foreign = _sorted_modules()
+    for file in foreign:
+        stamp = _stamp(file)
+        if _extends(file, stamp):
+            yield f"{file} {stamp}\0".encode()
+    yield _counted(tuple((name, path, _stamp(path)) for name, path in own.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(modules: tuple[tuple[str, str, tuple[int, int]], ...]) -> bytes:
+    """A digest of :func:`sources_that_count` for modules with the stamps of their files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in sources_that_count({name: path for name, path, _ in modules}):
+        digest.update(text)
+    return digest.digest()
+
+
+_sorted: tuple[list[tuple[str, int, int]], dict[str, str], list[str]] = [], {}, []
+"""The modules of the last call of _sorted_modules, and its result: classifying them takes longer than all else."""
+
+
+def _sorted_modules() -> tuple[dict[str, str], list[str]]:
+    """The imported modules outside libraries with their paths, and the files of libraries that use Numba."""
+    global _sorted
+    modules = list(sys.modules.items())
+    # A module that is still being imported gets more attributes.
+    state = [(name, id(module), len(getattr(module, "__dict__", ()))) for name, module in modules]
+    if state != _sorted[0]:
+        own, foreign = {}, set()
+        for name, module in modules:
+            file = getattr(module, "__file__", None) or ""
+            if path := _own(file):
+                own[name] = path
+            elif file and _is_foreign(name) and _uses_numba(module):
+                foreign.add(file)
+        _sorted = state, own, sorted(foreign)
+    return _sorted[1], _sorted[2]
+
+
+@functools.lru_cache(maxsize=4096)
+def _extends(path: str, stamp: tuple[int, int]) -> bool:
+    return _EXTENDS.search(_text(path, stamp)) is not None
 
 
 def _is_foreign(name: str) -> bool:
@@ -113,7 +145,7 @@ def sources_that_count(modules: Mapping[str, str]) -> Iterable[bytes]:
     """
     texts = {name: _text(path, _stamp(path)) for name, path in modules.items()}
     counted = set[str]()
-    pending = [name for name, text in texts.items() if _EXTENDS.search(text)]
+    pending = [name for name, path in modules.items() if _extends(path, _stamp(path))]
     while pending:
         name = pending.pop()
         if name not in counted:

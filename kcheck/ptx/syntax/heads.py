@@ -22,7 +22,7 @@ def parse_heads(text: str, file: str = "kernel.ptx") -> Module:
 
 
 def _without_bodies(text: str) -> str:
-    """The text with ``{}`` for the body of each function, and line breaks, so that what follows keeps its lines."""
+    """The text with ``{}`` for the body of each function. Line breaks stay, so what follows keeps its line."""
     parts: list[str] = []
     kept = position = 0
     before = ""  # what the next brace belongs to
