@@ -186,3 +186,21 @@ def test_a_file_that_changes_while_the_process_runs_is_read_again(tmp_path):
     before = list(sources_that_count({"extension": str(path)}))
     path.write_text("from numba.cuda.extending import overload\nX = 12\n")
     assert list(sources_that_count({"extension": str(path)})) != before
+
+
+def test_code_that_extends_numba_shows_when_it_is_imported_changed_and_removed(load, tmp_path):
+    """The modules are classified once, until others are imported; the text of their files counts each time."""
+    module = load(KERNEL)
+    before = fingerprint(module.outer)
+    file = tmp_path / "extension_under_test.py"
+    file.write_text("from numba.extending import overload\n")
+    spec = importlib.util.spec_from_file_location("extension_under_test", file)
+    try:
+        sys.modules["extension_under_test"] = importlib.util.module_from_spec(spec)
+        with_extension = fingerprint(module.outer)
+        assert with_extension not in (before, None)
+        file.write_text("from numba.extending import overload, intrinsic\n")
+        assert fingerprint(module.outer) not in (before, with_extension)
+    finally:
+        del sys.modules["extension_under_test"]
+    assert fingerprint(module.outer) == before
