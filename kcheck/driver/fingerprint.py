@@ -24,6 +24,8 @@ _LIBRARIES = tuple(
     os.path.realpath(path) + os.sep
     for path in {*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE}
 )
+_INSTALLED = re.compile("/(?:site|dist)-packages/")
+"""In the paths of libraries outside _LIBRARIES: of a user, of the system that a virtual environment extends."""
 _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
 """Packages whose objects are identified by their name and the versions in the key."""
 _VERSIONED = _KNOWN | {"kcheck"}
@@ -177,10 +179,14 @@ def _words(text: bytes) -> frozenset[bytes]:
 @functools.cache
 def _own(path: str) -> str:
     """The real path of a Python file outside the libraries; empty for any other file."""
-    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all files: do not access the file system
+    if not path.endswith(".py") or _is_installed(path):  # nearly all files: do not access the file system
         return ""
     real = os.path.realpath(path)
-    return "" if real.startswith(_LIBRARIES) else real
+    return "" if _is_installed(real) else real
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_LIBRARIES) or _INSTALLED.search(path) is not None
 
 
 def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:

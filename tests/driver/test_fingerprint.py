@@ -204,3 +204,25 @@ def test_code_that_extends_numba_shows_when_it_is_imported_changed_and_removed(l
     finally:
         del sys.modules["extension_under_test"]
     assert fingerprint(module.outer) == before
+
+
+def test_libraries_of_another_folder_are_libraries(load, tmp_path):
+    """Such as those of a user, or of the system under a virtual environment: their texts do not count, only the
+    versions of those that extend Numba."""
+    module = load(KERNEL)
+    before = fingerprint(module.outer)
+    file = tmp_path / "lib" / "site-packages" / "library_under_test.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("from numba.extending import overload\n")
+    spec = importlib.util.spec_from_file_location("library_under_test", file)
+    library = importlib.util.module_from_spec(spec)
+    try:
+        sys.modules["library_under_test"] = library
+        assert fingerprint(module.outer) == before  # it has not imported Numba
+        spec.loader.exec_module(library)
+        extended = fingerprint(module.outer)
+        assert extended not in (before, None)
+        file.write_text("from numba.extending import overload, intrinsic\n")
+        assert fingerprint(module.outer) not in (before, extended)
+    finally:
+        del sys.modules["library_under_test"]
