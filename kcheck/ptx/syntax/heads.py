@@ -1,4 +1,4 @@
-"""The declarations of a module, without the instructions of its functions: for those who need only parameters."""
+"""The declarations of a module, without the instructions of its functions: for code that needs only parameters."""
 
 from __future__ import annotations
 
