@@ -210,6 +210,10 @@ def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
         tell(f"{type(value).__name__} {len(value)}\0".encode())
         for part in value:
             _walk(part, tell, seen)
+    elif isinstance(value, slice | range):
+        tell(f"{type(value).__name__}\0".encode())
+        for part in (value.start, value.stop, value.step):
+            _walk(part, tell, seen)
     elif _is_known(value):
         module = getattr(value, "__module__", None) or type(value).__module__
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value)

@@ -226,3 +226,19 @@ def test_libraries_of_another_folder_are_libraries(load, tmp_path):
         assert fingerprint(module.outer) not in (before, extended)
     finally:
         del sys.modules["library_under_test"]
+
+
+@pytest.mark.parametrize("made", [slice, range])
+def test_slices_and_ranges_in_closures_show(made):
+    """Generated kernels have slices of their shared memory as closure variables."""
+
+    def around(part):
+        def kernel(x):
+            return x[part]
+
+        return kernel
+
+    found = [fingerprint(around(part)) for part in (made(0, 4, 1), made(0, 4, 1), made(0, 8, 1), made(0, 4, 2))]
+    assert found[0] == found[1] is not None
+    assert len(set(found)) == 3
+    assert fingerprint(around(slice(object(), 4))) is None
