@@ -2,7 +2,8 @@
 
     python benchmarks/cases.py             print the table
     python benchmarks/cases.py --write     and write it into docs/performance.md
-    python benchmarks/cases.py --all       run every spec with empty caches, too, which takes minutes
+    python benchmarks/cases.py --numba     run all specs of numba.cuda kernels with empty caches, too, in minutes
+    python benchmarks/cases.py --all       run every spec with empty caches, too
 
 Times are seconds of processor time of a process and its children, unless a column says otherwise.
 """
@@ -25,11 +26,17 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 from measuring import write  # noqa: E402
 
+from kcheck.specfile import load_spec  # noqa: E402
+
 MARK = "cases"
 FEW, MANY = 1_000, 4_000
 TURNS = 3
 COLD = {"relu": ("specs/relu.yaml",), "softmax": ("specs/softmax.yaml",)}
 """By name, the specs that are run with empty caches, with 30 cases each."""
+TARGETS = {
+    "softmax": "4 s wall-clock",
+    "51 specs of numba.cuda": "160 s, 90 s wall-clock",
+}
 _RUN = """
 import resource, sys
 from kcheck.cli.main import main
@@ -75,16 +82,37 @@ def cold(name: str, arguments: Sequence[str], folder: Path) -> str:
     for turn in range(TURNS if len(arguments) == 1 and name in COLD else 1):
         found.append(run((*arguments, "--cases", "30"), folder / f"{name}-{turn}"))
     spent, took, _ = (statistics.median(column) for column in zip(*found, strict=True))
-    target = {"softmax": "4 s wall-clock", "every spec": "160 s"}.get(name, "")
-    return f"| {name}, 30 cases, empty caches | {spent:.1f} s, {took:.1f} s wall-clock | {target} |"
+    return f"| {name}, 30 cases, empty caches | {spent:.1f} s, {took:.1f} s wall-clock | {TARGETS.get(name, '')} |"
 
 
-def table(*, everything: bool = False) -> str:
+def numba_specs() -> list[str]:
+    """The specs of numba.cuda kernels, relative to the root: their code is a Python file with ``cuda.jit``."""
+    found = []
+    for path in sorted((ROOT / "specs").glob("*.yaml")):
+        spec = load_spec(path)
+        code = Path(spec.root) / spec.runs.path
+        if code.suffix == ".py" and "cuda.jit" in code.read_text("utf-8"):
+            found.append(str(path.relative_to(ROOT)))
+    return found
+
+
+def of_numba(folder: Path) -> list[str]:
+    """The rows of all specs of numba.cuda kernels with empty caches, in one process and in two workers."""
+    specs = numba_specs()
+    return [
+        cold(f"{len(specs)} specs of numba.cuda{told}", (*specs, *words), folder)
+        for told, words in (("", ()), (", `--jobs 2`", ("--jobs", "2")))
+    ]
+
+
+def table(*, of_every_numba: bool = False, everything: bool = False) -> str:
     """Measure everything and write it as Markdown."""
     with tempfile.TemporaryDirectory(prefix="kcheck-cases-") as name:
         folder = Path(name)
         rows = small_case(folder / "warm")
         rows += [cold(spec, arguments, folder) for spec, arguments in COLD.items()]
+        if of_every_numba or everything:
+            rows += of_numba(folder)
         if everything:
             rows.append(cold("every spec", ("specs/",), folder))
     load = os.getloadavg()[2]
@@ -103,9 +131,12 @@ def main() -> None:
     """Measure, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
+    parser.add_argument(
+        "--numba", action="store_true", help="run all specs of numba.cuda kernels with empty caches"
+    )
     parser.add_argument("--all", action="store_true", help="run every spec with empty caches, too")
     options = parser.parse_args()
-    text = table(everything=options.all)
+    text = table(of_every_numba=options.numba, everything=options.all)
     print(text)
     if options.write:
         write(text, MARK)

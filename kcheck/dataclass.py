@@ -12,7 +12,7 @@ that ``help`` shows their arguments.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -56,7 +56,7 @@ else:
             if frozen:
                 methods |= _frozen(made)
             if frozen and slots:
-                methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
+                methods |= {"__getstate__": _getstate(made), "__setstate__": _setstate(made)}
             for name, method in methods.items():
                 if name not in own:
                     setattr(made, name, method)
@@ -174,10 +174,26 @@ def _frozen(cls: Any) -> dict[str, _Method]:
     return {"__setattr__": assign, "__delattr__": delete}
 
 
-def _getstate(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+def _getstate(cls: type) -> _Method:
+    values: Callable[[object], tuple[Any, ...]] | None = None
+
+    def state(self: object) -> tuple[Any, ...]:
+        nonlocal values
+        if values is None:
+            values = _values(cls, lambda _: True)
+        return values(self)
+
+    return state
 
 
-def _setstate(self: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+def _setstate(cls: Any) -> _Method:
+    setters: list[Callable[[object, Any], None]] | None = None  # the slots: workers send thousands of objects
+
+    def restore(self: object, state: Sequence[Any]) -> None:
+        nonlocal setters
+        if setters is None:
+            setters = [getattr(cls, field.name).__set__ for field in dataclasses.fields(cls)]
+        for set_, value in zip(setters, state, strict=True):
+            set_(self, value)
+
+    return restore

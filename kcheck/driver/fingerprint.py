@@ -26,6 +26,8 @@ _LIBRARIES = tuple(
     os.path.realpath(path) + os.sep
     for path in {*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE}
 )
+_INSTALLED = re.compile("/(?:site|dist)-packages/")
+"""In the paths of libraries outside _LIBRARIES: of a user, of the system that a virtual environment extends."""
 _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
 """Packages whose objects are identified by their name and the versions in the key."""
 _VERSIONED = _KNOWN | {"kcheck"}
@@ -69,8 +71,7 @@ def remember_modules() -> None:
     modules copies their memory in each. All of them must be imported completely."""
     global _remembered
     _remembered = None
-    own, extending = _sorted(list(sys.modules.items()))
-    _remembered = next(reversed(sys.modules)), own, extending
+    _remembered = next(reversed(sys.modules)), *_classified(list(sys.modules.items()))
 
 
 _remembered: tuple[str, dict[str, str], set[str]] | None = None
@@ -79,25 +80,55 @@ _remembered: tuple[str, dict[str, str], set[str]] | None = None
 
 def _extensions() -> Iterable[bytes]:
     """The code of imported modules that may change how Numba compiles, or its version."""
+    own, foreign = _modules()
+    for file in sorted(foreign):
+        stamp = _stamp(file)
+        if _extends(file, stamp):
+            yield f"{file} {stamp}\0".encode()
+    yield _counted(tuple((name, path, _stamp(path)) for name, path in own.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(modules: tuple[tuple[str, str, tuple[int, int]], ...]) -> bytes:
+    """A digest of :func:`sources_that_count` for modules with the stamps of their files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in sources_that_count({name: path for name, path, _ in modules}):
+        digest.update(text)
+    return digest.digest()
+
+
+_last: tuple[list[tuple[str, int, int]], dict[str, str], set[str]] = [], {}, set()
+"""The modules of the last call of _modules, and what it found: classifying them takes longer than all else."""
+
+
+def _modules() -> tuple[dict[str, str], set[str]]:
+    """The imported modules outside libraries with their paths, and the files of libraries that use Numba."""
+    global _last
     names = list(sys.modules) if _remembered is None else imported_since(_remembered[0])
-    own, extending = _sorted([(name, sys.modules[name]) for name in names if name in sys.modules])
-    if _remembered is not None:
-        own, extending = _remembered[1] | own, _remembered[2] | extending
-    for file in sorted(extending):
-        yield f"{file} {_stamp(file)}\0".encode()
-    yield from sources_that_count(own)
+    modules = [(name, sys.modules[name]) for name in names if name in sys.modules]
+    # A module that is still being imported gets more attributes.
+    state = [(name, id(module), len(getattr(module, "__dict__", ()))) for name, module in modules]
+    if state != _last[0]:
+        _last = state, *_classified(modules)
+    _, own, foreign = _last
+    return (own, foreign) if _remembered is None else (_remembered[1] | own, _remembered[2] | foreign)
 
 
-def _sorted(modules: Iterable[tuple[str, Any]]) -> tuple[dict[str, str], set[str]]:
-    """The path of each module outside the libraries, by name; the files of libraries that extend Numba."""
-    own, extending = {}, set()
+def _classified(modules: Iterable[tuple[str, Any]]) -> tuple[dict[str, str], set[str]]:
+    """The path of each module outside libraries, by name; the files of libraries that use Numba."""
+    own, foreign = {}, set()
     for name, module in modules:
         file = getattr(module, "__file__", None) or ""
         if path := _own(file):
             own[name] = path
-        elif file and _is_foreign(name) and _uses_numba(module) and _EXTENDS.search(_text(file, _stamp(file))):
-            extending.add(file)
-    return own, extending
+        elif file and _is_foreign(name) and _uses_numba(module):
+            foreign.add(file)
+    return own, foreign
+
+
+@functools.lru_cache(maxsize=4096)
+def _extends(path: str, stamp: tuple[int, int]) -> bool:
+    return _EXTENDS.search(_text(path, stamp)) is not None
 
 
 def _is_foreign(name: str) -> bool:
@@ -137,7 +168,7 @@ def sources_that_count(modules: Mapping[str, str]) -> Iterable[bytes]:
     """
     texts = {name: _text(path, _stamp(path)) for name, path in modules.items()}
     counted = set[str]()
-    pending = [name for name, text in texts.items() if _EXTENDS.search(text)]
+    pending = [name for name, path in modules.items() if _extends(path, _stamp(path))]
     while pending:
         name = pending.pop()
         if name not in counted:
@@ -169,10 +200,14 @@ def _words(text: bytes) -> frozenset[bytes]:
 @functools.cache
 def _own(path: str) -> str:
     """The real path of a Python file outside the libraries; empty for any other file."""
-    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all files: do not access the file system
+    if not path.endswith(".py") or _is_installed(path):  # nearly all files: do not access the file system
         return ""
     real = os.path.realpath(path)
-    return "" if real.startswith(_LIBRARIES) else real
+    return "" if _is_installed(real) else real
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_LIBRARIES) or _INSTALLED.search(path) is not None
 
 
 def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
@@ -195,6 +230,10 @@ def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
     elif isinstance(value, tuple | list):
         tell(f"{type(value).__name__} {len(value)}\0".encode())
         for part in value:
+            _walk(part, tell, seen)
+    elif isinstance(value, slice | range):
+        tell(f"{type(value).__name__}\0".encode())
+        for part in (value.start, value.stop, value.step):
             _walk(part, tell, seen)
     elif _is_known(value):
         module = getattr(value, "__module__", None) or type(value).__module__

@@ -21,7 +21,7 @@ from kcheck.version import __version__
 
 _FORMAT = 3  # version of the cached format; 3 has Numba's options in the key
 _COUNTS = re.compile(
-    "OPT$|ALWAYS_WARN|DISABLE_PERF|BOUNDSCHECK|.*DEBUGINFO|.*PTX_CC|FORCE_|CUDA_(ENABLE|USE|INCLUDE|NVRTC|FP16|BF16)"
+    "OPT$|ALWAYS_WARN|DISABLE_PERF|BOUNDSCHECK|.*DEBUGINFO|FORCE_|CUDA_(ENABLE|USE|INCLUDE|NVRTC|FP16|BF16)"
     "|DISABLE_JIT|EXTEND_|LOOP_|SLP_|LLVM_REF|ENABLE_PROF|JIT_COV|PARFOR|.*NRT$"
 )
 """The options of Numba that change what it compiles, or what it warns about."""
@@ -110,10 +110,15 @@ class KeptKernels:
 
 def _settings() -> list[tuple[str, str]]:
     """Numba's options that change what it compiles; programs may set them at any time."""
+    modules = [
+        sys.modules[name] for name in ("numba.core.config", "numba.cuda.core.config") if name in sys.modules
+    ]
+    for module in modules:
+        module.reload_config()  # as a compilation begins: a program may have changed the environment
     return [
         (name, repr(value))
-        for module in ("numba.core.config", "numba.cuda.core.config")
-        for name, value in sorted(vars(sys.modules.get(module, object)).items())
+        for module in modules
+        for name, value in sorted(vars(module).items())
         if _COUNTS.match(name)
     ]
 

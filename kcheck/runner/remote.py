@@ -92,6 +92,7 @@ class Remote:
         self._head = 0  # the spec whose turn it is
         self._held = 0
         self._points: dict[str, tuple[CodePoint, ...]] = {}  # by code
+        self._sent: dict[tuple[int, str], tuple[CodePoint, ...]] = {}  # by worker and code, the newest
         self._no_more = False
 
     def begin(self, specs: Sequence[OpSpec]) -> None:
@@ -163,17 +164,18 @@ class Remote:
             elif isinstance(answer, Done):
                 self.progress[self._tasks[worker].popleft().spec].busy += answer.seconds
             elif self._tasks[worker]:
-                self._answered(self.progress[self._tasks[worker][0].spec], self._tasks[worker][0], answer)
+                self._answered(worker, self._tasks[worker][0], answer)
         self._late = self._late or (self._any and self._deadline is not None and self._deadline.passed)
         self._hand_out()
 
-    def _answered(self, progress: SpecProgress, task: Task, answer: Answer) -> None:
+    def _answered(self, worker: int, task: Task, answer: Answer) -> None:
+        progress = self.progress[task.spec]
         if isinstance(answer, CaseRan):
             self._any = True
             if progress.dropped:
                 return
             before = len(progress.results)
-            progress.take(replace(answer, ran=self._shared(answer.ran)))
+            progress.take(replace(answer, ran=self._shared(worker, answer.ran)))
             if len(progress.results) > before:
                 self._held += _size(answer.ran)
         elif isinstance(answer, Prepared):
@@ -185,14 +187,19 @@ class Remote:
         elif isinstance(answer, Refusal | Crashed):
             self._broken(progress, task, answer)
 
-    def _shared(self, ran: Ran) -> Ran:
-        """The result with its lists of points shared with other cases: each has arrived as a copy."""
+    def _shared(self, worker: int, ran: Ran) -> Ran:
+        """The result with its lists of points, shared with other cases. A worker sends each once in a task."""
         if not ran.reached:
             return ran
         reached = []
         for each in ran.reached:
-            known = self._points.setdefault(each.code, each.points)
-            reached.append(replace(each, points=known) if known == each.points else each)
+            points = each.points
+            if points:
+                known = self._points.setdefault(each.code, points)
+                points = self._sent[worker, each.code] = known if known == points else points
+            else:
+                points = self._sent.get((worker, each.code), ())
+            reached.append(replace(each, points=points))
         return replace(ran, reached=tuple(reached))
 
     def _broken(self, progress: SpecProgress, task: Task, answer: Refusal | Crashed) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from kcheck.dataclass import dataclass
@@ -14,6 +15,7 @@ from kcheck.device import Device
 from kcheck.errors import DeviceUnavailable, InternalError, KernelError, SpecError, UserError
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
+from kcheck.model.coverage import CodePoint
 from kcheck.model.verdict import WORKER
 from kcheck.runner.budget import Budget
 from kcheck.runner.options import Options
@@ -56,6 +58,7 @@ class CaseRan:
 
     Attributes:
         number: its place in the plan.
+        ran: its result. ``reached`` has no points for code whose points an earlier answer to the task has.
         launched: the kernels that it was the first to launch in its worker.
         settled: as in :class:`Task`.
     """
@@ -177,6 +180,7 @@ class Bench:
     def _cases(self, task: Task, work: LocalWork) -> Iterator[Answer]:
         if task.start == 0:
             self._begin_artifact(task.spec, work)
+        sent: dict[str, tuple[CodePoint, ...]] = {}
         for number in range(task.start, task.stop):
             if number > task.start and self._options.late:
                 return  # the run does not need the others
@@ -184,7 +188,7 @@ class Bench:
             launched = work.launched
             new = launched[self._told.get(task.spec, 0) :]
             self._told[task.spec] = len(launched)
-            yield CaseRan(number, ran, new, task.settled or work.settled)
+            yield CaseRan(number, _brief(ran, sent), new, task.settled or work.settled)
             if ran.verdict.rule == "timeout" or ran.lost:
                 return  # no later case of the spec will run
 
@@ -196,6 +200,18 @@ class Bench:
     @property
     def _wants_advice(self) -> bool:
         return self._options.lint and self._options.is_whole
+
+
+def _brief(ran: Ran, sent: dict[str, tuple[CodePoint, ...]]) -> Ran:
+    """The result without the points of code that ``sent`` already has. Most of a result would be points."""
+    if not any(sent.get(each.code) is each.points for each in ran.reached):
+        sent.update((each.code, each.points) for each in ran.reached)
+        return ran
+    reached = []
+    for each in ran.reached:
+        reached.append(replace(each, points=()) if sent.get(each.code) is each.points else each)
+        sent[each.code] = each.points
+    return replace(ran, reached=tuple(reached))
 
 
 class Channel(Protocol):

@@ -215,3 +215,59 @@ def test_remembered_modules_count_like_others(load, tmp_path, monkeypatch):
     finally:
         for name in ("before", "after"):
             sys.modules.pop(name, None)
+
+
+def test_code_that_extends_numba_shows_when_it_is_imported_changed_and_removed(load, tmp_path):
+    """The modules are classified once, until others are imported; the text of their files counts each time."""
+    module = load(KERNEL)
+    before = fingerprint(module.outer)
+    file = tmp_path / "extension_under_test.py"
+    file.write_text("from numba.extending import overload\n")
+    spec = importlib.util.spec_from_file_location("extension_under_test", file)
+    try:
+        sys.modules["extension_under_test"] = importlib.util.module_from_spec(spec)
+        with_extension = fingerprint(module.outer)
+        assert with_extension not in (before, None)
+        file.write_text("from numba.extending import overload, intrinsic\n")
+        assert fingerprint(module.outer) not in (before, with_extension)
+    finally:
+        del sys.modules["extension_under_test"]
+    assert fingerprint(module.outer) == before
+
+
+def test_libraries_of_another_folder_are_libraries(load, tmp_path):
+    """Such as those of a user, or of the system under a virtual environment: their texts do not count, only the
+    versions of those that extend Numba."""
+    module = load(KERNEL)
+    before = fingerprint(module.outer)
+    file = tmp_path / "lib" / "site-packages" / "library_under_test.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("from numba.extending import overload\n")
+    spec = importlib.util.spec_from_file_location("library_under_test", file)
+    library = importlib.util.module_from_spec(spec)
+    try:
+        sys.modules["library_under_test"] = library
+        assert fingerprint(module.outer) == before  # it has not imported Numba
+        spec.loader.exec_module(library)
+        extended = fingerprint(module.outer)
+        assert extended not in (before, None)
+        file.write_text("from numba.extending import overload, intrinsic\n")
+        assert fingerprint(module.outer) not in (before, extended)
+    finally:
+        del sys.modules["library_under_test"]
+
+
+@pytest.mark.parametrize("made", [slice, range])
+def test_slices_and_ranges_in_closures_show(made):
+    """Generated kernels have slices of their shared memory as closure variables."""
+
+    def around(part):
+        def kernel(x):
+            return x[part]
+
+        return kernel
+
+    found = [fingerprint(around(part)) for part in (made(0, 4, 1), made(0, 4, 1), made(0, 8, 1), made(0, 4, 2))]
+    assert found[0] == found[1] is not None
+    assert len(set(found)) == 3
+    assert fingerprint(around(slice(object(), 4))) is None

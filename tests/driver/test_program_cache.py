@@ -213,6 +213,20 @@ def test_the_options_of_numba_count(programs: Programs) -> None:
     assert programs.run(KERNEL)[1] == []
 
 
+def test_options_in_the_environment_count_when_a_kernel_is_compiled(programs: Programs) -> None:
+    """Numba reads its variables again when it compiles. The key of the first kernel has the options of the key
+    of the second, which is made after that. A variable that does not change code does not count."""
+    program = "import os\nos.environ.update([os.environ['CHANGE'].split('=')])\n" + SCALED
+    for change, compiled in (
+        ("NUMBA_CUDA_LOG_SIZE=2048", ["scaled", "scaled"]),
+        ("NUMBA_CUDA_LOG_SIZE=2048", []),
+        ("NUMBA_CUDA_LOG_SIZE=4096", []),
+        ("NUMBA_OPT=0", ["scaled", "scaled"]),
+        ("NUMBA_OPT=3", []),
+    ):
+        assert programs.run(program, CHANGE=change)[1] == compiled, change
+
+
 @pytest.mark.parametrize("option", ["cache=True", "debug=True, opt=False"])
 def test_other_caches_and_debug_code_are_left_alone(programs: Programs, option: str) -> None:
     """With ``cache=True`` Numba's own cache is used, and counts what it finds."""

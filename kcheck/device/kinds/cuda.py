@@ -131,11 +131,11 @@ def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
-    from kcheck.ptx.syntax.parser import parse  # lazy: only a run with C++ needs it
+    from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with C++ needs it
 
     made = compile_source(source, target)
     seen = read_cuda(Path(source.file)).kernels.get(kernel.name.rpartition("::")[2])
-    entry = find_entry(parse(made.ptx, as_typed(source.file)), made.entry, kernel.span)
+    entry = find_entry(parse_heads(made.ptx, as_typed(source.file)), made.entry, kernel.span)
     texts = seen.parameters if seen is not None else ()
     declared = ptx_parameters(entry)
     parameters = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from importlib import import_module
@@ -22,6 +23,7 @@ _VARIABLE = re.compile(
     r"([A-Za-z_$%][\w$]*)\s*(?:\[[^\]]*\]\s*)*(?:=[^;]*)?;",
     re.MULTILINE,
 )
+_DRIVER = "cuda.bindings.driver"
 _NOT_FOUND = 500
 _WITHOUT_ASKING = 48 << 10
 """Bytes of shared memory that a launch may use without setting an attribute of the kernel first."""
@@ -170,7 +172,7 @@ class Modules:
         if kernel is None:
             kernel = loaded.kernels[unit.entry] = call("cuLibraryGetKernel", loaded.library, unit.entry.encode())
         if shape.shared > _WITHOUT_ASKING:
-            driver: Any = import_module("cuda.bindings.driver")
+            driver: Any = import_module(_DRIVER)
             attribute = driver.CUfunction_attribute(_SHARED_SIZE)
             call("cuKernelSetAttribute", attribute, shape.shared, kernel, call("cuCtxGetDevice"))
         function = call("cuKernelGetFunction", kernel)
@@ -217,7 +219,8 @@ def call(name: str, *arguments: Any) -> Any:
     Raises:
         DriverError: the call failed.
     """
-    results: Sequence[Any] = getattr(import_module("cuda.bindings.driver"), name)(*arguments)
+    driver = sys.modules.get(_DRIVER) or import_module(_DRIVER)  # thousands of calls: importing takes longer
+    results: Sequence[Any] = getattr(driver, name)(*arguments)
     code, *values = results
     if int(code):
         raise DriverError(name, int(code))

@@ -240,10 +240,10 @@ def _unit(kernel: KernelRef | None, compiled: Any) -> Unit:
     known: Unit | None = getattr(compiled, "_kcheck_unit", None)
     if known is not None:
         return known
-    from kcheck.ptx.syntax.parser import parse  # lazy: only a run with Triton needs it
+    from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with Triton needs it
 
     metadata, ptx = compiled.metadata, compiled.asm["ptx"]
-    entry = find_entry(parse(ptx), metadata.name, kernel.span)
+    entry = find_entry(parse_heads(ptx), metadata.name, kernel.span)
     place = _place(compiled.src.fn)
     constants = compiled.src.constants
     names = compiled.src.fn.arg_names
