@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from kcheck.cli.exits import Exit
 from kcheck.cli.help import HelpContext, prepared
 from kcheck.errors import SpecError, UserError
+from kcheck.frames import with_room
 from kcheck.nearest import did_you_mean
 from kcheck.version import __version__
 
@@ -143,6 +144,7 @@ def group(ctx: click.Context) -> None:
         ctx.exit(Exit.USAGE)
 
 
+@with_room
 def main(arguments: Sequence[str] | None = None, obj: object = None) -> int:
     """Run ``kcheck`` and return its exit code. Every kind of ending gets its exit code and its message here.
 

@@ -7,14 +7,21 @@ least recently used files are deleted.
 Scanning a folder of thousands of files takes longer than storing one. So only some of the `put` calls do it, often
 enough that the folder exceeds its limits by about 1 / SCANS. The digest of the key decides which ones, so the rate
 is the same for one process that stores much and for many that store little.
+
+If two processes need the same entry, one makes it and the other waits. Each entry has a byte of a file that the
+process which makes it has locked; the system unlocks it if that process dies.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import hashlib
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _MAGIC = b"kcheck object 1\n"
@@ -22,6 +29,9 @@ _DIGEST = 32
 _SUFFIX = ".kobj"
 SCANS = 64
 """How many times a folder is scanned while content up to its limit is stored."""
+_LOCKS = ".locks"
+_PATIENCE, _POLL = 10.0, 0.002
+"""Seconds after which a process no longer waits for another, and between two looks."""
 
 
 class ObjectCache:
@@ -72,6 +82,24 @@ class ObjectCache:
             if int(_name(key)[:8], 16) < SCANS * share * (1 << 32):
                 self._shrink()
 
+    @contextlib.contextmanager
+    def turn(self, key: str) -> Iterator[None]:
+        """A context in which this process makes an entry. Wait first while another process does, at most _PATIENCE
+        seconds; then look again whether the entry is there. Threads of one process do not wait for each other.
+        """
+        locks, place = _lock_file(self._folder / _LOCKS), int(_name(key)[:7], 16)
+        has = False
+        for _ in range(int(_PATIENCE / _POLL)):
+            has = locks is not None and _lock(locks, place)
+            if has or locks is None:
+                break
+            time.sleep(_POLL)
+        try:
+            yield
+        finally:
+            if has and locks is not None:
+                fcntl.lockf(locks, fcntl.LOCK_UN, 1, place)
+
     def _path(self, key: str) -> Path:
         return self._folder / f"{_name(key)}{_SUFFIX}"
 
@@ -92,6 +120,28 @@ class ObjectCache:
                 os.unlink(path)
             total -= size
             count -= 1
+
+
+@functools.cache
+def _lock_file(path: Path) -> int | None:
+    """A descriptor of a file that stays open: a process that closes a file loses all locks in it. None if the
+    folder is read-only."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return None
+
+
+def _lock(file: int, place: int) -> bool:
+    """Try to lock a byte. True, too, if the file system has no locks."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _name(key: str) -> str:

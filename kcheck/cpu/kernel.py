@@ -15,6 +15,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
 from kcheck.dataclass import dataclass
+from kcheck.frames import with_room
 from kcheck.garbage import no_collection
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
@@ -71,6 +72,7 @@ class Variant:
     defined: int = 0
 
 
+@with_room
 def compile_kernel(
     module: LoadedModule, variant: Variant, cache: ObjectCache, *, quick: bool, registers: bool = False
 ) -> Kernel:
@@ -91,34 +93,43 @@ def compile_kernel(
     if is_quick:
         key += "\0quick, in registers" if registers else "\0quick"
         stored = cache.get(key)
-    if stored is not None:
-        head, _, packed = stored.partition(b"\n")
-        code = _unpacked(packed)
-        program = _from_json(json.loads(head))
-    else:
-        # 0.2 s to import; a run from a full cache skips it
-        from kcheck.ptx.compile import CodeChecks, lower_checked
-        from kcheck.ptx.lowering.kernel import suitable_width
-
-        with no_collection():  # the collector would visit all of Numba's objects
-            entry, width, row = variant.entry, variant.width, variant.row
-            if variant.widens:
-                width = suitable_width(module.tree, entry, width, row)
-            interiors = not is_quick or registers
-            checks, axis = CodeChecks(variant.checks, variant.defined, module.entries[entry].use), variant.axis
-            program = lower_checked(module.tree, entry, width, checks, row, axis, interiors)
-            if is_quick and not registers:
-                code = _quick(program.ir, width, cache)
-            else:
-                code = (compile_ir(program.ir.text, width, quick=is_quick, registers=registers),)
-        program = dataclasses.replace(program, ir=LlvmModule())
-        head = json.dumps(_to_json(program)).encode()
-        cache.put(key, head + b"\n" + _packed(code))
+    if stored is None:
+        with cache.turn(key):
+            stored = cache.get(key) or _made(module, variant, cache, key, (is_quick, registers))
+    head, _, packed = stored.partition(b"\n")
+    code = _unpacked(packed)
+    program = _from_json(json.loads(head))
     seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
     scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
     loaded = LoadedCode((*code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
     return Kernel(program, head, seconds if is_quick else math.inf, seconds, loaded, _RUN(run), run, _BLOCK(block))
+
+
+def _made(
+    module: LoadedModule, variant: Variant, cache: ObjectCache, key: str, quality: tuple[bool, bool]
+) -> bytes:
+    """Compile a kernel and store it; returns what is stored. ``quality``: ``quick`` and ``registers``."""
+    # 0.2 s to import; a run from a full cache skips it
+    from kcheck.ptx.compile import CodeChecks, lower_checked
+    from kcheck.ptx.lowering.kernel import suitable_width
+
+    quick, registers = quality
+    with no_collection():  # the collector would visit all of Numba's objects
+        entry, width, row = variant.entry, variant.width, variant.row
+        if variant.widens:
+            width = suitable_width(module.tree, entry, width, row)
+        interiors = not quick or registers
+        checks, axis = CodeChecks(variant.checks, variant.defined, module.entries[entry].use), variant.axis
+        program = lower_checked(module.tree, entry, width, checks, row, axis, interiors)
+        if quick and not registers:
+            code = _quick(program.ir, width, cache)
+        else:
+            code = (compile_ir(program.ir.text, width, quick=quick, registers=registers),)
+    head = json.dumps(_to_json(dataclasses.replace(program, ir=LlvmModule()))).encode()
+    content = head + b"\n" + _packed(code)
+    cache.put(key, content)
+    return content
 
 
 def _quick(module: LlvmModule, width: int, cache: ObjectCache) -> tuple[bytes, ...]:

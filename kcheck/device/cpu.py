@@ -355,7 +355,9 @@ def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None
         begun = time.monotonic()
         try:
             keep_compiled(dispatcher, store)
-            return plain(dispatcher, signature)
+            code = dispatcher.py_func.__code__
+            with store.turn(f"{code.co_filename} {code.co_qualname} {signature}"):
+                return plain(dispatcher, signature)
         finally:
             took(time.monotonic() - begun)
 

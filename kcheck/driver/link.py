@@ -42,6 +42,7 @@ from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
+from kcheck.frames import with_room
 from kcheck.garbage import no_collection
 from kcheck.version import __version__
 
@@ -261,11 +262,11 @@ def _without_lines(ir: str) -> str:
 
 
 def patch_compilation(dispatcher: Any) -> None:
-    """Change ``numba.cuda.dispatcher``: no garbage collection while a kernel is compiled.
+    """Change ``numba.cuda.dispatcher``: compile a kernel without garbage collection, and with room for frames.
 
     Numba creates many objects, which the collector would visit again and again.
     """
-    plain = dispatcher.CUDADispatcher.compile
+    plain = with_room(dispatcher.CUDADispatcher.compile)
 
     @functools.wraps(plain)
     def compiled(self: Any, signature: Any) -> Any:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,76 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path / "file" / "cache")
     cache.put("a", b"code")
     assert cache.get("a") is None
+
+
+def _in_fork(work: Callable[[], object]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return child
+
+
+def _once(exists: Path) -> None:
+    while not exists.exists():
+        time.sleep(0.001)
+
+
+def test_a_process_waits_for_another_that_makes_the_same_entry(tmp_path: Path) -> None:
+    """It finds the entry there; other entries it makes at once."""
+    cache, begun, goes_on = ObjectCache(tmp_path), tmp_path / "begun", tmp_path / "goes on"
+
+    def make() -> None:
+        with cache.turn("a"):
+            begun.touch()
+            _once(goes_on)
+            cache.put("a", b"code")
+
+    child = _in_fork(make)
+    _once(begun)
+    with cache.turn("b"):
+        assert cache.get("a") is None
+    goes_on.touch()
+    with cache.turn("a"):
+        assert cache.get("a") == b"code"
+    os.waitpid(child, 0)
+
+
+def test_a_process_that_dies_lets_others_make_its_entry(tmp_path: Path) -> None:
+    cache, begun = ObjectCache(tmp_path), tmp_path / "begun"
+
+    def die() -> None:
+        with cache.turn("a"):
+            begun.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = _in_fork(die)
+    _once(begun)
+    with cache.turn("a"):
+        assert cache.get("a") is None
+    os.waitpid(child, 0)
+
+
+def test_nobody_waits_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that holds a turn for long, such as a stopped one, is overtaken."""
+    monkeypatch.setattr("kcheck.cpu.cache._PATIENCE", 0.05)
+    cache, begun, done = ObjectCache(tmp_path), tmp_path / "begun", tmp_path / "done"
+
+    def hold() -> None:
+        with cache.turn("a"):
+            begun.touch()
+            _once(done)
+
+    child = _in_fork(hold)
+    _once(begun)
+    with cache.turn("a"):
+        done.touch()
+    os.waitpid(child, 0)
+
+
+def test_a_turn_without_a_folder_does_not_wait(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with ObjectCache(tmp_path / "file" / "below").turn("a"):
+        pass
