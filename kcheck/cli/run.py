@@ -354,10 +354,8 @@ def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
         raise click.UsageError("--watch needs Linux or macOS")
 
     with _kept():
-        import kcheck.cli.changed
-        import kcheck.cli.executors  # noqa: F401  # every round needs these
+        from kcheck.cli import changed, executors, reports  # noqa: F401  # every round needs these
         from kcheck.cli.main import main
-        from kcheck.cli.reports import Reports  # noqa: F401
         from kcheck.cli.specs import collect, project_specs
         from kcheck.cli.watch import in_child, watch
         from kcheck.device.choose import warm
