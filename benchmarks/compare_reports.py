@@ -171,9 +171,12 @@ def main() -> int:
     chosen.specs = chosen.specs or specs_of(other)
     FOLDER.mkdir(parents=True, exist_ok=True)
     reports = [FOLDER / "before.json", FOLDER / "now.json"]
+    for report in reports:
+        report.unlink(missing_ok=True)
     running = [start(tree, other, chosen, report) for tree, report in zip((other, ROOT), reports, strict=True)]
     codes = [process.wait() for process in running]
-    if any(code not in (0, 1) for code in codes):
+    # 2: a spec cannot run, such as those of torch where it is not installed. The report says so.
+    if any(code not in (0, 1, 2) for code in codes) or not all(report.exists() for report in reports):
         print(f"a run ended with {codes}; see {FOLDER}", file=sys.stderr)
         return 2
     return show(reports)
