@@ -13,6 +13,7 @@ from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
+from kcheck.ptx.ir.lane_groups import lane_groups
 from kcheck.ptx.ir.records import record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.floating import ROWS_ADD
@@ -101,12 +102,11 @@ LEAST_PLAIN = {"f32": 2.0**-100, "f64": 0.0}
 operand is at least 2^-124, so a subnormal operand, below 2^-126, is lost in rounding."""
 
 
-_TOGETHER, _TOGETHER_FLOATS = 4, 8
-"""How many lanes an iteration of the loop over all lanes handles.
+GROUP = 4
+"""How many lanes an iteration of the loop over all lanes handles (:mod:`kcheck.ptx.ir.lane_groups`)."""
 
-Processors predict which load depends on which store by the addresses of the instructions. If each of a histogram's
-32 lanes has its own instruction, some predict dependences that are rare, and take five times as long.
-"""
+_GROUP_FLOATS = 8
+"""The same for sums of floats."""
 
 
 class _OneLane:
@@ -241,26 +241,30 @@ class AtomicFunction:
     def _quiet(self) -> None:
         """The operation in each active lane, in their usual order, while no other thread can interfere."""
         f = self.f
-        addresses = self._spilled(self.addresses)
-        operands = [x if x.lanes == 1 else self._spilled(x) for x in self.operands]
         bits = f.term(f.mask_bits(self.mask))
-        together = min(_TOGETHER_FLOATS if self._adds_floats else _TOGETHER, self.width)
-        with f.if_(bits.eq(-1), LIKELY) as whole, f.repeat(self.width, together) as first:
-            for k in range(together):
-                self._alone(first + k, addresses, operands)
-        with whole.else_(), f.set_bits(bits.to("i32")) as lane:
-            self._alone(lane, addresses, operands)
+        group = min(_GROUP_FLOATS if self._adds_floats else GROUP, self.width)
+        with (
+            f.if_(bits.eq(-1), LIKELY) as whole,
+            lane_groups(f, f.local, [self.addresses, *self.operands], group) as (first, lanes),
+        ):
+            for k, (address, *operands) in enumerate(lanes):
+                self._alone(f.term(first) + k, address, operands)
+        with whole.else_():
+            spilled = [self._spilled(x) for x in (self.addresses, *self.operands)]
+            with f.set_bits(bits.to("i32")) as lane:
+                address, *operands = (x[lane] if isinstance(x, Array) else x for x in spilled)
+                self._alone(lane, address, operands)
 
-    def _spilled(self, value: Value) -> Array:
-        """The lanes of a vector, in memory, from which a lane is loaded faster than it is extracted."""
+    def _spilled(self, value: Value) -> Value | Array:
+        """The lanes of a vector, in memory: LLVM stores a vector for each lane that it extracts by a variable."""
+        if value.lanes == 1:
+            return value
         room = Value(self.f.local(vector_type(value.type, value.lanes), 64), "ptr")
         self.f.store(value, room, 64)
         return self.f.array(room, value.type)
 
-    def _alone(self, lane: Term, addresses: Array, given: Sequence[Value | Array]) -> None:
+    def _alone(self, lane: Term, address: Value, operands: Sequence[Value]) -> None:
         """The operation in one lane, while no other thread can interfere."""
-        address = addresses[lane]
-        operands = [x[lane] if isinstance(x, Array) else x for x in given]
         old = self._summed(address, operands[0]) if self._adds_floats else self.one.plain(address, operands)
         if self.wanted:
             self.results[lane] = old

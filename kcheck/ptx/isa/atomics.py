@@ -8,17 +8,17 @@ them in shared memory, as the ISA says.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.lane_groups import lane_groups
 from kcheck.ptx.ir.records import load_field
-from kcheck.ptx.isa.atomic_function import Atomic, AtomicFunction, combination, signature
+from kcheck.ptx.isa.atomic_function import GROUP, Atomic, AtomicFunction, combination, signature
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Update
 from kcheck.ptx.isa.surroundings import Surroundings
@@ -145,53 +145,23 @@ def _in_place(
         quiet = b.land(quiet, b.compare("eq", workers, 1))
     with b.if_(quiet, LIKELY) as alone:
         base = None if offset is None else fn.field(Worker, Worker.shared, element="ptr")
-        places = _spilled(fn, address if offset is None else b.resize(b.splat(offset), "i32"))
-        values = None if value.lanes == 1 else _spilled(fn, value)
+        places = address if offset is None else b.resize(b.splat(offset), "i32")
         combine = combination(atomic.operation)
-        with _each_lane(fn) as lane:
-            place = b.resize(_element(b, places, lane), "i64")
-            if base is None:
-                pointer = b.cast("inttoptr", place, "ptr")
-            else:
-                pointer = b.value(f"getelementptr i8, ptr {base.text}, {b.typed(place)}", "ptr")
-            x = value if values is None else _element(b, values, lane)
-            old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
-            b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
+        with lane_groups(b, partial(_allocate, fn), [places, value], GROUP) as (_, lanes):
+            for where, x in lanes:
+                place = b.resize(where, "i64")
+                if base is None:
+                    pointer = b.cast("inttoptr", place, "ptr")
+                else:
+                    pointer = b.value(f"getelementptr i8, ptr {base.text}, {b.typed(place)}", "ptr")
+                old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
+                b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
     with alone.else_():
         out_of_line()
 
 
-def _spilled(fn: Surroundings, value: Value) -> Value:
-    """A pointer to the lanes of a vector, in memory; its type is that of an element.
-
-    Loading a lane from there is as fast as extracting it, and needs no code for each lane.
-    """
+def _allocate(fn: Surroundings, kind: str) -> str:
+    """Reserve stack memory for a value of an LLVM type; returns the name of the pointer."""
     room = f"%{fn.b.fresh('lanes')}"
-    fn.prologue.line(f"{room} = alloca {fn.b.type_of(value)}, align 64")
-    fn.b.line(f"store {fn.b.typed(value)}, ptr {room}, align 64")
-    return Value(room, value.type)
-
-
-def _element(b: Builder, spilled: Value, lane: Value) -> Value:
-    """The value of a lane of a vector in memory (:func:`_spilled`)."""
-    place = b.value(f"getelementptr {spilled.type}, ptr {spilled.text}, {b.typed(lane)}", "ptr")
-    return b.value(f"load {spilled.type}, ptr {place.text}", spilled.type)
-
-
-@contextlib.contextmanager
-def _each_lane(fn: Surroundings) -> Iterator[Value]:
-    """Emit a loop over the numbers of the lanes.
-
-    It is not unrolled: processors predict which load depends on which store by the addresses of the instructions,
-    and for 32 of them a processor with AVX-512 took five times as long.
-    """
-    b, number = fn.b, f"%{fn.b.fresh('lane')}"
-    fn.prologue.line(f"{number} = alloca i64")
-    b.line(f"store i64 0, ptr {number}")
-    with b.loop():
-        lane = b.value(f"load i64, ptr {number}", "i64")
-        yield lane
-        after = b.add(lane, 1)
-        b.line(f"store {b.typed(after)}, ptr {number}")
-        with b.when(b.compare("eq", after, fn.width)):
-            b.break_()
+    fn.prologue.line(f"{room} = alloca {kind}")
+    return room
