@@ -8,6 +8,9 @@ Scanning a folder of thousands of files takes longer than storing one. So only s
 enough that the folder exceeds its limits by about 1 / SCANS. The digest of the key decides which ones, so the rate
 is the same for one process that stores much and for many that store little.
 
+An entry may name temporary folders, whose names are random: it is found for other folders, too
+(:mod:`kcheck.cpu.temporary_names`).
+
 If two processes need the same entry, one makes it and the other waits. Each entry has a byte of a file that the
 process which makes it has locked; the system unlocks it if that process dies.
 """
@@ -18,13 +21,16 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_MAGIC = b"kcheck object 1\n"
+from kcheck.cpu.temporary_names import portable, relocated, temporary_folders
+
+_MAGIC = b"kcheck object 2\n"
 _DIGEST = 32
 _SUFFIX = ".kobj"
 SCANS = 64
@@ -64,21 +70,23 @@ class ObjectCache:
             return None
         with contextlib.suppress(OSError):  # a read-only cache is still a cache
             os.utime(path)
-        return content[start:]
+        before, _, stored = content[start:].partition(b"\n")
+        return relocated(stored, json.loads(before), temporary_folders(key))
 
     def put(self, key: str, content: bytes) -> None:
         """Store an entry; do nothing if the folder is not writable, since the cache only saves time."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
+            path, whole = self._path(key), json.dumps(temporary_folders(key)).encode() + b"\n" + content
             handle, aside = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + _digest(content) + content)
-                os.replace(aside, self._path(key))
+                    file.write(_MAGIC + _digest(whole) + whole)
+                os.replace(aside, path)
             except BaseException:
                 os.unlink(aside)
                 raise
-            share = max((len(_MAGIC) + _DIGEST + len(content)) / self._limit, 1 / self._entries)
+            share = max((len(_MAGIC) + _DIGEST + len(whole)) / self._limit, 1 / self._entries)
             if int(_name(key)[:8], 16) < SCANS * share * (1 << 32):
                 self._shrink()
 
@@ -146,7 +154,7 @@ def _lock(file: int, place: int) -> bool:
 
 def _name(key: str) -> str:
     """The name of a key's file: 32 hexadecimal digits."""
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(portable(key, temporary_folders(key)).encode(), digest_size=16).hexdigest()
 
 
 def _digest(content: bytes) -> bytes:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.cpu.temporary_names import portable, temporary_folders
 from kcheck.imported import imported_since
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -50,20 +51,41 @@ class _Unknown(Exception):
 
 
 def fingerprint(function: Callable[..., Any]) -> str | None:
-    """A digest of a function's code and of everything that Numba would freeze into it; None if a value cannot be
-    digested.
+    """A digest of a function's code and of everything that Numba would freeze into it, followed by the temporary
+    folders of the files with the code; None if a value cannot be digested.
 
     Args:
         function: the Python function of a kernel.
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest = _Digest()
     for text in _extensions():
-        digest.update(text)
+        digest(text)
     try:
-        _walk_function(function, digest.update, {id(function)})
+        _walk_function(function, digest, {id(function)})
     except _Unknown:
         return None
-    return digest.hexdigest()
+    return digest.text()
+
+
+class _Digest:
+    """A digest that does not depend on the names of temporary folders: it has their numbers."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._folders: dict[str, None] = {}
+
+    def __call__(self, content: bytes) -> None:
+        """Add to the digest."""
+        self._hash.update(content)
+
+    def file(self, path: str) -> None:
+        """Add the path of a file with code."""
+        self._folders.update(dict.fromkeys(temporary_folders(path)))
+        self._hash.update(portable(path, list(self._folders)).encode() + b"\0")
+
+    def text(self) -> str:
+        """The digest, and the folders in the order of their numbers, each with a slash at its end."""
+        return " ".join([self._hash.hexdigest(), *(f"{folder}/" for folder in self._folders)])
 
 
 def remember_modules() -> None:
@@ -210,7 +232,7 @@ def _is_installed(path: str) -> bool:
     return path.startswith(_LIBRARIES) or _INSTALLED.search(path) is not None
 
 
-def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
+def _walk(value: Any, tell: _Digest, seen: set[int]) -> None:
     """Digest everything about a value that compiled code may depend on. Raises _Unknown."""
     if isinstance(value, _PLAIN):
         tell(f"{type(value).__qualname__} {value!r}\0".encode())
@@ -243,7 +265,7 @@ def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
         raise _Unknown
 
 
-def _walk_function(function: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
+def _walk_function(function: Any, tell: _Digest, seen: set[int]) -> None:
     names: dict[str, None] = {}
     _walk_code(function.__code__, tell, names)
     _walk(function.__defaults__, tell, seen)
@@ -257,9 +279,7 @@ def _walk_function(function: Any, tell: Callable[[bytes], None], seen: set[int])
         _walk_global(value, names, tell, seen, ())
 
 
-def _walk_global(
-    value: Any, names: Iterable[str], tell: Callable[[bytes], None], seen: set[int], path: tuple[Any, ...]
-) -> None:
+def _walk_global(value: Any, names: Iterable[str], tell: _Digest, seen: set[int], path: tuple[Any, ...]) -> None:
     """Digest a global value. For a module outside the libraries, digest the attributes that the code may use.
 
     Args:
@@ -274,8 +294,9 @@ def _walk_global(
                 _walk_global(getattr(value, name), names, tell, seen, (*path, value))
 
 
-def _walk_code(code: types.CodeType, tell: Callable[[bytes], None], names: dict[str, None]) -> None:
-    tell(f"{code.co_filename} {code.co_firstlineno} {code.co_varnames} {code.co_names}\0".encode())
+def _walk_code(code: types.CodeType, tell: _Digest, names: dict[str, None]) -> None:
+    tell.file(code.co_filename)
+    tell(f"{code.co_firstlineno} {code.co_varnames} {code.co_names}\0".encode())
     tell(code.co_code + code.co_linetable)
     names.update(dict.fromkeys(code.co_names))
     for constant in code.co_consts:

@@ -19,7 +19,7 @@ from kcheck.driver.fingerprint import fingerprint
 from kcheck.driver.install import settings
 from kcheck.version import __version__
 
-_FORMAT = 3  # version of the cached format; 3 has Numba's options in the key
+_FORMAT = 4  # version of the cached format; 4 has the files of temporary folders by number
 _COUNTS = re.compile(
     "OPT$|ALWAYS_WARN|DISABLE_PERF|BOUNDSCHECK|.*DEBUGINFO|FORCE_|CUDA_(ENABLE|USE|INCLUDE|NVRTC|FP16|BF16)"
     "|DISABLE_JIT|EXTEND_|LOOP_|SLP_|LLVM_REF|ENABLE_PROF|JIT_COV|PARFOR|.*NRT$"

@@ -52,13 +52,19 @@ def plus(x):
 
 
 class Programs:
-    """Runs programs under ``kcheck exec`` in one folder, with one cache, which is empty at first."""
+    """Runs programs under ``kcheck exec`` in one folder, with one cache, which is empty at first.
+
+    Attributes:
+        reported: what the last one wrote to its standard error.
+    """
+
+    reported = ""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "side.py").write_text(SIDE)
 
-    def run(self, program: str, **variables: str) -> tuple[list[str], list[str]]:
+    def run(self, program: str, *, status: int = 0, **variables: str) -> tuple[list[str], list[str]]:
         """The lines that a program prints, and the kernels that Numba compiled for it."""
         text = f"{START}\n{textwrap.dedent(program)}\nprint('compiled', *kernels)\n"
         path = self.folder / "program.py"
@@ -75,7 +81,8 @@ class Programs:
             text=True,
             timeout=120,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == status, done.stderr
+        self.reported = done.stderr
         *lines, compiled = done.stdout.splitlines()
         return lines, compiled.split()[1:]
 
@@ -110,6 +117,46 @@ def test_what_a_kernel_depends_on_is_compiled_again(
     lines, compiled = programs.run(SCALED)
     assert expected in lines[0]
     assert compiled == ["scaled"] * count
+
+
+GENERATED = (
+    """
+import importlib.util, pathlib, tempfile
+
+CODE = """
+    + repr(
+        """
+from numba import cuda
+
+@cuda.jit
+def kernel(x):
+    i = cuda.grid(1)
+    x[i + PLACE] = 1
+"""
+    )
+    + """
+place = pathlib.Path(tempfile.mkdtemp(prefix="generated-")) / "code.py"
+place.write_text(CODE.replace("PLACE", "2"))
+spec = importlib.util.spec_from_file_location("code_that_is_generated", place)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+x = cuda.to_device(np.zeros(4))
+try:
+    module.kernel[1, 4](x)
+    cuda.synchronize()
+except Exception as error:
+    print(error)
+print(place)
+"""
+)
+
+
+def test_generated_code_in_another_temporary_folder_is_found(programs: Programs) -> None:
+    """What is reported names the folder of its own process."""
+    for expected in ["kernel"], []:
+        (*_, place), compiled = programs.run(GENERATED, status=1)
+        assert compiled == expected
+        assert f"{place}:7: memcheck" in programs.reported
 
 
 def test_code_that_extends_numba_counts(programs: Programs) -> None:
