@@ -8,9 +8,9 @@
 The Python needs kcheck's dependencies, pytest, and the project with its dependencies. Settings of the project for
 pytest are not used. Tests that fail are counted; with empty and with full caches, the same tests must fail.
 
-Projects that generate code may order its statements by the hashes of strings, as cubie does. Python draws their
-seed anew for each process, so some kernels are other code in each. The first two runs have one seed; a third one,
-with full caches, has another.
+Projects that generate code may order its statements by the hashes of strings, as cubie does. Python draws a new
+seed for each process, so some kernels are other code in each. The first two runs have one seed; a third one, with
+full caches, has another.
 """
 
 from __future__ import annotations

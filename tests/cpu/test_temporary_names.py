@@ -42,7 +42,7 @@ def test_other_names_are_other_entries(tmp_path: Path, key: str) -> None:
     assert cache.get(key) is None
 
 
-def test_which_of_two_folders_a_file_is_in_counts(tmp_path: Path) -> None:
+def test_the_key_tells_which_folder_a_file_is_in(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     cache.put(f"{FIRST}/a {SECOND}/b {FIRST}/c", b"code")
     assert cache.get(f"{SECOND}/a {FIRST}/b {SECOND}/c") == b"code"
