@@ -64,7 +64,7 @@ def _access(finding: Finding) -> str:
         bound = f"the index of axis {axis[1]} is below {axis[2]}"
     strides = "; check the strides, too" if is_past_end else ""
     if "mask" in statement:
-        return f"correct mask= of {call}: it must be true only where {bound}{strides}"
+        return f"correct the index or mask= of {call}: the mask must be true only where {bound}{strides}"
     other = ", and other= for the rest" if call == "tl.load" else ""
     return f"add mask= to {call}, true only where {bound}{other}{strides}"
 

@@ -38,7 +38,8 @@ def launch(device: Device, kernel: str, *args: object, grid: int = 1, **constant
             2,
             "memcheck in wrong_mask: writes out[100], but axis 0 has size 100",
             "tl.store(out + i, tl.load(x + i, mask=i < n, other=0.0), mask=i <= n)",
-            "correct mask= of tl.store: it must be true only where the index of axis 0 is below 100",
+            "correct the index or mask= of tl.store: the mask must be true only where the index of axis 0 is "
+            "below 100",
         ),
     ],
 )
@@ -75,7 +76,8 @@ def test_past_the_last_row_any_index_may_be_too_large(tmp_path: Path) -> None:
     last = "reads at the address of a[2, 0], but axis 0 has size 2"
     one_axis = "reads a[2], but axis 0 has size 2"
     load, block = "x = tl.load(a + i, mask=m)", "x = tl.load(p, boundary_check=(1,))"
-    every = "correct mask= of tl.load: it must be true only where every index is inside a; check the strides, too"
+    inside = "the mask must be true only where every index is inside a"
+    every = f"correct the index or mask= of tl.load: {inside}; check the strides, too"
     assert fix_of(tmp_path, load, last) == every
     assert fix_of(tmp_path, load, one_axis).endswith("only where the index of axis 0 is below 2")
     assert fix_of(tmp_path, block, last) == "name every axis in boundary_check="
