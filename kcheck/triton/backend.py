@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from kcheck.driver.cubin import CubinResources, read_resources
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
+_TARGET = re.compile(rb"^\.target sm_(\d+)", re.MULTILINE)
 _WORD = 4  # bytes; Triton counts spills in registers
 
 
@@ -78,25 +80,45 @@ def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
     compiler.CompiledKernel.n_spills = measured(lambda found: found.local // _WORD)
 
 
+def disassemble_when_read(compiler: Any) -> None:
+    """Change ``triton.compiler.compiler``: ``kernel.asm["sass"]`` is what the ptxas that comes with Triton makes
+    of the PTX, disassembled by Triton.
+    """
+    plain = compiler.get_sass
+
+    @functools.wraps(plain)
+    def get_sass(code: bytes, fun: str | None = None) -> Any:
+        target = _TARGET.search(code)
+        return plain(_assembled(code.decode(), int(target[1])) if target else code, fun)
+
+    compiler.get_sass = get_sass
+
+
 def _assembler(cache: ObjectCache) -> Callable[[str, str, int], CubinResources]:
     def resources(ptx: str, entry: str, arch: int) -> CubinResources:
         from triton.backends.nvidia import compiler
 
-        ptxas = compiler.get_ptxas(arch)
-        key = "\0".join(("ptxas", ptxas.version, str(arch), ptx))
+        key = "\0".join(("ptxas", compiler.get_ptxas(arch).version, str(arch), ptx))
         stored = cache.get(key)
         if stored is not None:
             return CubinResources(**json.loads(stored))
-        with tempfile.TemporaryDirectory(prefix="kcheck-ptxas-") as folder:
-            source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-            source.write_text(ptx)
-            target = compiler.sm_arch_from_capability(arch)
-            command = [ptxas.path, f"--gpu-name={target}", str(source), "-o", str(cubin)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"ptxas rejects {entry}: {done.stderr.strip()}")
-            found = read_resources(cubin.read_bytes(), entry, has_system_shared=arch >= 90)
+        found = read_resources(_assembled(ptx, arch), entry, has_system_shared=arch >= 90)
         cache.put(key, json.dumps(asdict(found)).encode())
         return found
 
     return resources
+
+
+def _assembled(ptx: str, arch: int) -> bytes:
+    """The cubin that Triton's ptxas makes of PTX, for a compute capability such as 89."""
+    from triton.backends.nvidia import compiler
+
+    with tempfile.TemporaryDirectory(prefix="kcheck-ptxas-") as folder:
+        source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        target = compiler.sm_arch_from_capability(arch)
+        command = [compiler.get_ptxas(arch).path, f"--gpu-name={target}", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"ptxas rejects the PTX: {done.stderr.strip()}")
+        return cubin.read_bytes()

@@ -17,7 +17,7 @@ from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import settings
 from kcheck.driver.machine import Machine
 from kcheck.errors import DeviceUnavailable
-from kcheck.triton.backend import measure_when_read, stop_at_ptx, tell_files_apart
+from kcheck.triton.backend import disassemble_when_read, measure_when_read, stop_at_ptx, tell_files_apart
 from kcheck.triton.cache import use_folder
 from kcheck.triton.driver import Driver
 from kcheck.triton.versions import read_version
@@ -75,7 +75,11 @@ def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch
     patches: dict[str, list[Callable[[Any], None]]] = {
         "triton.backends": [backends],
         "triton.backends.nvidia.compiler": [stop_at_ptx],
-        "triton.compiler.compiler": [tell_files_apart, functools.partial(measure_when_read, cache=cache)],
+        "triton.compiler.compiler": [
+            tell_files_apart,
+            functools.partial(measure_when_read, cache=cache),
+            disassemble_when_read,
+        ],
     }
     _patched.append(machine)
     for name in patches.keys() & sys.modules.keys():

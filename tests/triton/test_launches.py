@@ -109,6 +109,13 @@ def test_registers_are_counted_by_tritons_assembler(device: Device) -> None:
     assert compiled.n_spills == 0
 
 
+def test_a_program_can_read_the_machine_code(device: Device) -> None:
+    """Triton's own ptxas and disassembler make it when it is read."""
+    k = device.kernels
+    x = k.tensor(np.ones(64))
+    assert "STG.E" in k.add[(1,)](x, x, x, 64, BLOCK=64).asm["sass"]
+
+
 def test_an_empty_grid_launches_nothing(device: Device) -> None:
     k = device.kernels
     out = k.tensor([-1], np.int32)
