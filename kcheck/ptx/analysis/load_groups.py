@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import writes
@@ -48,18 +48,23 @@ class Segment:
     groups: tuple[LoadGroup, ...]
 
 
-def find(body: Sequence[Operation], array_of: Mapping[int, object]) -> Segment | None:
+def find(
+    body: Sequence[Operation],
+    array_of: Mapping[int, object],
+    ends: Callable[[Instruction], bool] = lambda operation: False,
+) -> Segment | None:
     """The segment of a block with the most loads in groups; None if there are too few.
 
     Args:
         array_of: the shared array that an access (by ``id``) uses, if that is known.
+        ends: whether an instruction must not be in the segment. Calls never are.
     """
     shared = [k for k, operation in enumerate(body) if _base(operation) is not None]
     best: Segment | None = None
     for begin in shared:
         if best is not None and sum(k >= begin for k in shared) <= _loads(best):
             break
-        segment = _segment(body, begin, array_of)
+        segment = _segment(body, begin, array_of, ends)
         if best is None or _loads(segment) > _loads(best):
             best = segment
     if best is None or _loads(best) < FEWEST_LOADS:
@@ -83,30 +88,33 @@ def _base(operation: Operation) -> Register | None:
     return address.base if known and modifiers[-1] in TYPES else None  # type: ignore[union-attr, return-value]
 
 
-def _segment(body: Sequence[Operation], begin: int, array_of: Mapping[int, object]) -> Segment:
+def _segment(
+    body: Sequence[Operation], begin: int, array_of: Mapping[int, object], ends: Callable[[Instruction], bool]
+) -> Segment:
     """The segment that begins with a load, up to the last load by a register that has not changed since then."""
     changed: set[str] = set()
     found: dict[tuple[str, int, int, object], list[Instruction]] = {}
     end = begin
     for k in range(begin, len(body)):
         operation = body[k]
-        if isinstance(operation, Call):
+        if isinstance(operation, Call) or ends(operation):
             break
         base = _base(operation)
         if base is not None and base.name not in changed:
-            size, distance = TYPES[operation.modifiers[-1]].bytes, _distance(operation)
-            found.setdefault((base.name, size, distance % size, array_of.get(id(operation))), []).append(operation)
+            size, away = TYPES[operation.modifiers[-1]].bytes, distance(operation)
+            found.setdefault((base.name, size, away % size, array_of.get(id(operation))), []).append(operation)
             end = k + 1
         changed.update(register.name for register in writes(operation))
     groups = []
     for loads in found.values():
-        register, distances = _base(loads[0]), [_distance(load) for load in loads]
+        register, distances = _base(loads[0]), [distance(load) for load in loads]
         assert register is not None
         groups.append(LoadGroup(register, tuple(loads), min(distances), max(distances)))
     return Segment(begin, end, tuple(groups))
 
 
-def _distance(load: Instruction) -> int:
+def distance(load: Instruction) -> int:
+    """The bytes from the register to the address that a load accesses."""
     address = load.operands[-1]
     assert isinstance(address, Address)
     return address.offset

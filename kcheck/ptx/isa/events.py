@@ -49,6 +49,23 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessGroup:
+    """Loads of one element each from shared memory, at constant distances from an address.
+
+    Attributes:
+        address: the lowest of the first lane's addresses, i64.
+        size: of the elements, in bytes.
+        is_row: whether the lanes load adjacent elements; otherwise, all load the same one.
+        loads: the distance of each from ``address``, in bytes, and the number of its site; in order.
+    """
+
+    address: Value
+    size: int
+    is_row: bool
+    loads: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """What an atomic does: ``operation`` (``add``, ``cas`` …) with ``operands`` at an access.
 
@@ -149,6 +166,18 @@ class Observer:
         Args:
             access: of the first lane's element.
         """
+
+    def groups(self, load: Instruction) -> bool:
+        """Whether :meth:`accesses_group` may announce a load from shared memory. By default, it may not."""
+        return False
+
+    def accesses_group(self, group: AccessGroup) -> Value | None:
+        """The active lanes are about to execute several loads, with neither stores nor synchronization between.
+
+        Returns:
+            Whether all is done for them, i1; None: always. If not, each load is announced when it executes.
+        """
+        return None
 
     def addresses(self, i: Instruction, operand: Operand) -> None:
         """The active lanes are about to access the address that an operand names."""

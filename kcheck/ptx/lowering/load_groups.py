@@ -3,6 +3,9 @@
 Each check of a load ends a basic block of LLVM, so that LLVM neither orders the loads as it needs the values nor
 makes them operands of other instructions. If the lowest and the highest address of each group are inside the same
 array, a version without checks runs; otherwise one in which each load is checked, which reports what is wrong.
+
+Sanitizers that can (``Observer.groups``) check the loads of a group at once, before the first. They see neither a
+store nor synchronization that the loads must not pass, because these end a segment.
 """
 
 from __future__ import annotations
@@ -10,23 +13,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcheck.ptx.abi import Worker
-from kcheck.ptx.analysis.load_groups import FEWEST_LOADS, LoadGroup, Segment, find
+from kcheck.ptx.analysis.load_groups import FEWEST_LOADS, LoadGroup, Segment, distance, find
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.isa.events import AccessGroup
+from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Instruction, Operation
+from kcheck.ptx.syntax.opcodes import MOVES, STRONG
 from kcheck.ptx.syntax.types import TYPES
 
 
 def find_segment(fn: FunctionLowering, body: Sequence[Operation]) -> Segment | None:
-    """The segment of a block that gets a second version; None if there is none, or a sanitizer watches."""
-    if fn.width == 1 or fn.observers or not fn.unit.has_versions or not fn.unit.shared_bytes:
+    """The segment of a block that gets a second version; None if there is none."""
+    if fn.width == 1 or fn.carrier is not None or not fn.unit.has_versions or not fn.unit.shared_bytes:
         return None
-    segment = find(body, fn.unit.array_of)
+    segment = find(body, fn.unit.array_of, _may_synchronize) if fn.observers else find(body, fn.unit.array_of)
     if segment is None or sum(len(group.loads) for group in _testable(fn, segment)) < FEWEST_LOADS:
         return None
     return segment
+
+
+def _may_synchronize(operation: Instruction) -> bool:
+    """Whether an instruction may synchronize threads, or write memory that they share."""
+    if operation.opcode == "ld":
+        return not STRONG.isdisjoint(operation.modifiers)
+    is_own = operation.opcode == "st" and "local" in operation.modifiers
+    return not (is_own or operation.opcode in ROWS or operation.opcode in MOVES)
 
 
 def lower(fn: FunctionLowering, body: Sequence[Operation], segment: Segment) -> None:
@@ -42,8 +56,10 @@ def lower(fn: FunctionLowering, body: Sequence[Operation], segment: Segment) -> 
         fn.inside = frozenset()
     with all_inside.else_():
         fn.begin_block(in_loop)
+        repeats, fn.unit.repeats = fn.unit.repeats, bool(fn.observers)
         for operation in operations:
             apply(fn, operation)
+        fn.unit.repeats = repeats
     fn.begin_block(in_loop)
 
 
@@ -51,10 +67,14 @@ def _test_loads(fn: FunctionLowering, segment: Segment) -> tuple[Value, frozense
     """Emit the test of a segment's groups.
 
     Returns:
-        Whether the loads (by ``id``) may access what all lanes would access, i1; and these loads.
+        Whether the loads (by ``id``) need no check, i1; and these loads.
     """
     groups = _testable(fn, segment)
     fine = [is_inside(fn, group) for group in groups]
+    if fn.observers:
+        announced = [_announced(fn, group) for group in groups]
+        done = (observer.accesses_group(group) for group in announced for observer in fn.observers)
+        fine += [value for value in done if value is not None]
     result = fine[0]
     for other in fine[1:]:
         result = fn.b.land(result, other)
@@ -62,8 +82,13 @@ def _test_loads(fn: FunctionLowering, segment: Segment) -> tuple[Value, frozense
 
 
 def _testable(fn: FunctionLowering, segment: Segment) -> list[LoadGroup]:
-    """The groups in which all lanes load the same element, or a row of elements."""
-    return [group for group in segment.groups if _lanes(fn, group) is not None]
+    """The groups in which all lanes load the same element, or a row of elements, if sanitizers can check them."""
+    return [
+        group
+        for group in segment.groups
+        if _lanes(fn, group) is not None
+        and all(observer.groups(load) for observer in fn.observers for load in group.loads)
+    ]
 
 
 def _lanes(fn: FunctionLowering, group: LoadGroup) -> int | None:
@@ -75,6 +100,19 @@ def _lanes(fn: FunctionLowering, group: LoadGroup) -> int | None:
     return 1 if stride == 0 else fn.width if stride == _size(group.loads[0]) else None
 
 
+def _announced(fn: FunctionLowering, group: LoadGroup) -> AccessGroup:
+    """A group as the observers of the function see it."""
+    loads = [(distance(load) - group.lowest, fn.unit.site(load, "shared")) for load in group.loads]
+    return AccessGroup(_lowest(fn, group), _size(group.loads[0]), _lanes(fn, group) != 1, loads)
+
+
+def _lowest(fn: FunctionLowering, group: LoadGroup) -> Value:
+    """The address of the first lane's element in the lowest load of a group."""
+    load, lowest = group.loads[0], Address(group.base, group.lowest)
+    row = fn.first_address(load, lowest, "shared", _size(load)) if _lanes(fn, group) != 1 else None
+    return fn.address(load, lowest, "shared") if row is None else row[0]
+
+
 def _size(load: Instruction) -> int:
     return TYPES[load.modifiers[-1]].bytes
 
@@ -83,14 +121,12 @@ def is_inside(fn: FunctionLowering, group: LoadGroup) -> Value:
     """Whether all lanes of all loads of a group access the array, at multiples of the element's size."""
     b, load, lanes = fn.b, group.loads[0], _lanes(fn, group)
     assert lanes is not None
-    size, lowest = _size(load), Address(group.base, group.lowest)
-    row = fn.first_address(load, lowest, "shared", size) if lanes > 1 else None
-    address = fn.address(load, lowest, "shared") if row is None else row[0]
+    size, address = _size(load), _lowest(fn, group)
     window, extent = fn.field(Worker, Worker.shared), fn.shared_extent()
     array = fn.unit.array_of.get(id(load))
     if array is not None and array.size is not None:
         window, extent = b.add(window, array.offset), b.const("i64", array.size)
-    distance = b.sub(address, window)
+    offset = b.sub(address, window)
     room = b.intrinsic("usub.sat", extent, b.const("i64", group.highest - group.lowest + lanes * size - 1))
-    is_aligned = b.compare("eq", b.land(distance, size - 1), 0)
-    return b.land(b.compare("ult", distance, room), is_aligned)
+    is_aligned = b.compare("eq", b.land(offset, size - 1), 0)
+    return b.land(b.compare("ult", offset, room), is_aligned)

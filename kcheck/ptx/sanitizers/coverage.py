@@ -56,6 +56,10 @@ class CoverageObserver(Observer):
         first = id(operations[0]) if operations else None
         self._note(self._points.number(CodePoint(tuple(dict.fromkeys(lines))), (first, None)))
 
+    def groups(self, load: Instruction) -> bool:
+        """Loads are not recorded."""
+        return True
+
     def branches(self, operation: Operation, condition: Operand) -> None:
         """Record each outcome of a branch that any active lane has."""
         b = self.fn.b

@@ -39,6 +39,9 @@ EFFECTS = ATOMICS | {"st", "trap"}
 FENCES = frozenset({"membar", "fence"})
 """They order memory accesses."""
 
+STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+"""Modifiers, not opcodes: of accesses that other threads may synchronize with."""
+
 HINTS = FENCES | {"nanosleep", "prefetch", "prefetchu", "pmevent", "discard", "applypriority", "griddepcontrol"}
 """They order memory accesses, wait, or give hints, and compute nothing."""
 

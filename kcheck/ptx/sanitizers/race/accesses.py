@@ -13,7 +13,7 @@ from kcheck.ptx.runtime.lookup import context
 from kcheck.ptx.sanitizers.race.cells import (
     Cells,
     check_lanes,
-    is_remembered,
+    check_two,
     times,
     weighs_values,
 )
@@ -118,27 +118,10 @@ def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: Race
             index = distance >> (granule.bit_length() - 1)
             infos = (me + first, me + last)
             if access.size == granule:
-                _check_one_granule(Cells(f, state, space, facts, t, index, me, on), access.kind, infos)
+                check_two(Cells(f, state, space, facts, t, index, me, on), access.kind, infos, f.ret)
             for info in infos:
                 for part in range(access.size // granule):
                     check_lanes(Cells(f, state, space, facts, t, index + part, info, on), access.kind, None)
-            f.ret()
-
-
-def _check_one_granule(cells: Cells, kind: int, infos: tuple[Term, Term]) -> None:
-    """Return in the most frequent cases: there is nothing to record, or all existing records are old."""
-    f = cells.f
-    if cells.facts.copies and cells.space == "shared":
-        with f.if_(cells.inflight()):
-            f.break_()
-    with f.if_(cells.are_old(kind)):
-        if not is_remembered(kind, cells.space, cells.facts):
-            f.ret()
-            return
-        with f.if_(cells.is_full(kind)):
-            f.ret()
-        with f.if_(cells.old_with_second(cells.load("stamps", kind))):
-            cells.enter_two(kind, infos)
             f.ret()
 
 

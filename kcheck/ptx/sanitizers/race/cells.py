@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value
@@ -137,6 +138,12 @@ class Cells:
         put = masked_scatter if self.is_scattered else masked_store
         put(f, f.splat(value, self.lanes), address, 4, self.mask if mask is None else mask)
 
+    def is_settled(self, kind: int) -> Term:
+        """Whether an access is ordered with all records, and would leave none: such as most of many reads."""
+        settled = self.are_old(kind) & self.is_full(kind)
+        has_copies = self.facts.copies and self.space == "shared"
+        return settled & ~self.inflight() if has_copies else settled
+
     def any(self, which: Value) -> Term:
         """Whether a condition holds in any lane that accesses."""
         return self.f.term(self.f.any(self.mask & which))
@@ -238,7 +245,7 @@ class Cells:
     def enter_two(self, first: int, infos: tuple[Term, Term]) -> None:
         """Replace the old records of a kind by two accesses, or by one if their infos are the same."""
         self._replace(first, infos[1])
-        with self.f.if_(infos[0].ne(infos[1])):
+        with self.f.if_(self.any(infos[0].ne(infos[1]))):
             self._replace(first + 1, infos[0])
 
     def _add(self, first: int, s1: Term) -> None:
@@ -287,6 +294,25 @@ def check_lanes(cells: Cells, kind: int, changed: Term | None) -> None:
                 f.break_()
     if is_remembered(kind, space, facts):
         cells.remember(kind, cells.me if changed is None else cells.me | cells.changes(changed))
+
+
+def check_two(cells: Cells, kind: int, infos: tuple[Term, Term], done: Callable[[], None]) -> None:
+    """Check and record the accesses of two threads to each granule in the most frequent cases, which continue with
+    ``done``: there is nothing to record, or all existing records are old. Leave the code block if a copy is still
+    filling a granule."""
+    f, facts = cells.f, cells.facts
+    if facts.copies and cells.space == "shared":
+        with f.if_(cells.any(cells.inflight())):
+            f.break_()
+    with f.unless(cells.any(~cells.are_old(kind))):
+        if not is_remembered(kind, cells.space, facts):
+            done()
+            return
+        with f.unless(cells.any(~cells.is_full(kind))):
+            done()
+        with f.unless(cells.any(~cells.old_with_second(cells.load("stamps", kind)))):
+            cells.enter_two(kind, infos)
+            done()
 
 
 def _all(conditions: list[Term]) -> Term:

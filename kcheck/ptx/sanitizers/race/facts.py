@@ -8,10 +8,9 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
-from kcheck.ptx.syntax.opcodes import ATOMICS, BARRIERS, FENCES, MEMORY
+from kcheck.ptx.syntax.opcodes import ATOMICS, BARRIERS, FENCES, MEMORY, STRONG
 from kcheck.ptx.syntax.types import TYPES
 
-STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 CHECKED = ("global", "shared")
 

@@ -14,7 +14,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.calls import call, operand
 from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.ir.signature import Definition, Signature
-from kcheck.ptx.isa.events import Access, Copy, Observer, Update
+from kcheck.ptx.isa.events import Access, AccessGroup, Copy, Observer, Update
 from kcheck.ptx.isa.loadstore import unchecked_load
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
@@ -22,13 +22,14 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView
 from kcheck.ptx.runtime.copies import CopyWatcher
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.runtime.lookup import code_context
+from kcheck.ptx.runtime.lookup import CONTEXT, code_context
 from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
 from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.sanitizers.race import cells, judge, sync
 from kcheck.ptx.sanitizers.race.accesses import definitions, site_number
 from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess
 from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, race_facts
+from kcheck.ptx.sanitizers.race.groups import GROUP_CONTEXT, CheckedGroup, group_ir
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, RaceEvent, RaceState, Strong
@@ -98,6 +99,20 @@ class CheckFunctions:
             self._unit.declarations.update(declarations)
         return access.signature
 
+    def group_function(self, group: CheckedGroup) -> Signature:
+        """The function that checks a group of loads."""
+        definition, declarations = _group_function(group, self.facts)
+        self._unit.definitions[group.signature.name] = definition
+        self._unit.declarations.update(declarations)
+        return group.signature
+
+    def words(self, words: Sequence[int]) -> str:
+        """The name of a constant with these words."""
+        values = ", ".join(f"i32 {word}" for word in words)
+        name = f"@kcheck.race.group.{len(self._unit.tables)}"
+        self._unit.tables[name] = f"{name} = private constant [{len(words)} x i32] [{values}]"
+        return name
+
     def table(self, threads: int) -> str:
         """The name of a constant with a set of threads, 32 bits for each warp."""
         words = [threads >> n & (1 << 32) - 1 for n in range(0, THREADS, 32)]
@@ -116,6 +131,13 @@ def _functions(access: CheckedAccess, facts: RaceFacts) -> tuple[dict[str, Defin
     found = [cells.cell_ir(access.kind, space, facts, declarations) for space in places]
     functions = {function.name: function for function in found}
     return functions | definitions(access, facts, declarations), declarations
+
+
+@functools.lru_cache(64)
+def _group_function(group: CheckedGroup, facts: RaceFacts) -> tuple[Definition, dict[str, str]]:
+    """The function that checks a group of loads, and what it declares; kept as :func:`_functions`."""
+    declarations: dict[str, str] = {}
+    return group_ir(group, facts, declarations), declarations
 
 
 class RaceObserver(WarpObserver):
@@ -143,6 +165,26 @@ class RaceObserver(WarpObserver):
         else:
             steps = self.fn.b.lanes_const("i64", [n * step for n in range(self.fn.width)])
             self._accesses(i, replace(access, address=self.fn.b.add(access.address, steps)), values)
+
+    def groups(self, load: Instruction) -> bool:
+        """Plain loads of one granule in each lane are checked together."""
+        if not self.facts.checks("shared"):
+            return True
+        is_granule = TYPES[load.modifiers[-1]].bytes == self.facts.granule["shared"]
+        return is_granule and kind_of(load) == READ and self._checks.needed.get(id(load), ALL) == ALL
+
+    def accesses_group(self, group: AccessGroup) -> Value | None:
+        """Check a group of loads before the first."""
+        fn, b = self.fn, self.fn.b
+        if not self.facts.checks("shared"):
+            return None
+        checked = CheckedGroup(group.size, fn.width, group.is_row)
+        steps = checked.steps([(distance, site_number(site)) for distance, site in group.loads])
+        words = self._checks.words([word for step in steps for word in step])
+        given: dict[str, Value | int] = {name: Value(f"%{name}", CONTEXT[name]) for name in GROUP_CONTEXT}
+        given |= {"words": b.address_of(words), "count": len(steps), "span": checked.span(group.loads)}
+        function = self._checks.group_function(checked)
+        return call(b, function, a=group.address, m=_bits(fn, fn.active), **given)
 
     def _accesses(self, i: Instruction, access: Access, values: Sequence[Value], is_row: bool = False) -> None:
         group = self._checks.groups.get(id(i))
