@@ -1,7 +1,7 @@
 """How runs grow: store and reports with the number of cases, a case with its elements, the client of a cluster.
 
-    python -m benchmarks.scale            prints the tables
-    python -m benchmarks.scale --write    also writes docs/scale.md
+    python -m benchmarks.scale            prints the first table
+    python -m benchmarks.scale --write    measures all of them and writes docs/scale.md
 
 For the first table no kernel runs: events of cases that differ in seed, sizes and errors go to the store and to
 the reports, as from a run. One case in 50 fails.
@@ -9,6 +9,7 @@ the reports, as from a run. One case in 50 fails.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -146,13 +147,18 @@ def row(cases: int) -> str:
 
 def main() -> None:
     """Measure, print, and write the page if told to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/scale.md, with all tables; 15 minutes or more"
+    )
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         start = command(Path(name), "--version")
     rows = []
     for cases in COUNTS:
         rows.append(row(cases))
         print(rows[-1], flush=True)
-    if "--write" in sys.argv:
+    if asked.write:
         page = PAGE.format(
             cores=len(os.sched_getaffinity(0)),
             formats=" | ".join(f"{form} report" for form in FORMATS),
