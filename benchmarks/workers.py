@@ -116,7 +116,7 @@ def table(runs: Runs, warm: int, cold: int) -> str:
                 took[how] = runs.took(how, empty)
         rounds.append(took)
     lines += rows("empty", rounds)
-    lines += ["", f"Two independent runs at once are {at_once:.2f} times as fast as one after the other. {load}"]
+    lines += ["", f"Two independent runs have {at_once:.2f} times the throughput of one. {load}"]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.machine import Machine
 from kcheck.torch_cuda.answers import answers
+from kcheck.torch_cuda.gradients import patch_gradients
 from kcheck.torch_cuda.mode import host_cuda_mode, in_every_thread
+from kcheck.torch_cuda.operators import TorchCall, patch_library
 from kcheck.torch_cuda.storages import Storages
 
 _NOT_COMPILED = (
@@ -41,10 +43,13 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     _accelerator(torch)
     _generator(torch)
     _autocast(torch)
-    _gradients(torch, storages)
     # Replaced here, not by the mode: PyTorch parses the arguments first, and accepts only its own streams.
     torch.Tensor.record_stream = lambda self, stream: None
-    in_every_thread(host_cuda_mode(torch, storages))
+    call = TorchCall()
+    mode = host_cuda_mode(torch, storages, call)
+    patch_library(torch, storages, mode, call)
+    patch_gradients(torch, storages, mode, call)
+    in_every_thread(mode)
     return storages
 
 
@@ -105,20 +110,3 @@ def _autocast(torch: Any) -> None:
         plain(self, device_type, dtype, *arguments, **options)
 
     kind.__init__ = with_host
-
-
-def _gradients(torch: Any, storages: Storages) -> None:
-    """If ``forward()`` of a user's autograd function saved tensors on the device, ``backward()`` gets its
-    gradients there."""
-    kind = torch.autograd.function.BackwardCFunction
-    plain = kind.apply
-
-    @functools.wraps(plain)
-    def apply(self: Any, *gradients: Any) -> Any:
-        if any(tensor is not None and storages.is_on_device(tensor) for tensor in self.saved_tensors):
-            for gradient in gradients:
-                if gradient is not None:
-                    storages.place(gradient)
-        return plain(self, *gradients)
-
-    kind.apply = apply

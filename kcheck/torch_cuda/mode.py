@@ -5,22 +5,23 @@ devices.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kcheck.torch_cuda.operators import TorchCall
 from kcheck.torch_cuda.products import host_products
-from kcheck.torch_cuda.storages import Storages, storage_of
+from kcheck.torch_cuda.storages import Storages, storage_of, tensors_in
 
 Answer = Callable[..., Any]
 
 
-def host_cuda_mode(torch: Any, storages: Storages) -> Any:
+def host_cuda_mode(torch: Any, storages: Storages, call: TorchCall) -> Any:
     """A TorchFunctionMode that runs calls for ``cuda`` on the CPU, with the results that a GPU gives: a copy
-    between devices is a copy, and a result is on the device of its operands.
+    between devices is a copy, and a result is on the device of its operands. ``call`` says what a call is for.
     """
     from torch.overrides import TorchFunctionMode
 
-    answers = _answers(torch, storages)
+    answers = _answers(torch, storages, call)
     products = host_products(torch)
     constructors = torch.utils._device._device_constructors()
     to = torch.Tensor.to
@@ -43,10 +44,12 @@ def host_cuda_mode(torch: Any, storages: Storages) -> Any:
                 args, options = _on_host(torch, func is to, args, options)
                 if func in constructors:
                     options["device"] = "cpu"
-            operands = list(_tensors(torch, (args, options)))
+            operands = list(tensors_in(torch, (args, options)))
             compute = products.get(func, func) if "out_dtype" in options else func
-            results = compute(*args, **options)
-            return _placed(torch, storages, wanted, operands, results)
+            with call.of(makes_device_tensor=wanted == "cuda", operands=operands):
+                results = compute(*args, **options)
+            with call.of(is_copy_to_host=True):
+                return _placed(torch, storages, wanted, operands, results)
 
     return HostCuda()
 
@@ -95,18 +98,6 @@ def _default(torch: Any) -> str | None:
     return None if chosen is None else torch.device(chosen).type
 
 
-def _tensors(torch: Any, value: Any, depth: int = 4) -> Iterator[Any]:
-    """The tensors in a value, also in nested tuples, lists and dicts."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif depth and isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors(torch, part, depth - 1)
-    elif depth and isinstance(value, dict):
-        for part in value.values():
-            yield from _tensors(torch, part, depth - 1)
-
-
 def _placed(torch: Any, storages: Storages, wanted: str | None, operands: list[Any], results: Any) -> Any:
     """The results of a call, each placed on the device where it would be with a GPU."""
     if isinstance(results, torch.Tensor):
@@ -121,7 +112,7 @@ def _placed(torch: Any, storages: Storages, wanted: str | None, operands: list[A
         elif wanted is None and (on_device or (not is_shared and any(map(storages.is_on_device, operands)))):
             storages.place(results)
         return results
-    if isinstance(results, (tuple, list)) and any(True for _ in _tensors(torch, results)):
+    if isinstance(results, (tuple, list)) and any(True for _ in tensors_in(torch, results)):
         parts = [_placed(torch, storages, wanted, operands, part) for part in results]
         if isinstance(results, list):
             return parts
@@ -130,7 +121,7 @@ def _placed(torch: Any, storages: Storages, wanted: str | None, operands: list[A
     return results
 
 
-def _answers(torch: Any, storages: Storages) -> dict[Any, Answer]:
+def _answers(torch: Any, storages: Storages, call: TorchCall) -> dict[Any, Answer]:
     """Replacements for the methods of tensors that concern devices."""
     tensor = torch.Tensor
     cuda = torch.device("cuda", 0)
@@ -144,7 +135,8 @@ def _answers(torch: Any, storages: Storages) -> dict[Any, Answer]:
         return self
 
     def to_cpu(self: Any, *_: Any, **__: Any) -> Any:
-        return self.clone() if on_device(self) else self
+        with call.of(is_copy_to_host=True):
+            return self.clone() if on_device(self) else self
 
     return {
         tensor.device.__get__: lambda self: cuda if on_device(self) else host_device(self),

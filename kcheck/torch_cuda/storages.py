@@ -7,6 +7,7 @@ replaced is on the device of the new data.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kcheck.driver.host_ranges import HostRanges
@@ -60,3 +61,15 @@ def storage_of(tensor: Any) -> Any:
     except (NotImplementedError, RuntimeError):
         return None
     return None if storage.device.type == "meta" else storage
+
+
+def tensors_in(torch: Any, value: Any, depth: int = 4) -> Iterator[Any]:
+    """The tensors in a value, also in nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth and isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_in(torch, part, depth - 1)
+    elif depth and isinstance(value, dict):
+        for part in value.values():
+            yield from tensors_in(torch, part, depth - 1)

@@ -81,8 +81,8 @@ def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
 
 
 def disassemble_when_read(compiler: Any) -> None:
-    """Change ``triton.compiler.compiler``: ``kernel.asm["sass"]`` is what the ptxas that comes with Triton makes
-    of the PTX, disassembled by Triton.
+    """Change ``triton.compiler.compiler``: a program that reads ``kernel.asm["sass"]`` has the PTX assembled, with
+    the ptxas that comes with Triton, and disassembled.
     """
     plain = compiler.get_sass
 
