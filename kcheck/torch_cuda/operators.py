@@ -111,7 +111,7 @@ class _Operator:
         return self._torch.library.get_kernel(self.name, self._key)
 
     def run(self, on_device: bool, keyset: Any, arguments: Any, options: Any) -> Any:
-        """TorchCall the implementation for the device or for the CPU."""
+        """Call the implementation for the device or for the CPU."""
         for own in reversed(self._own):
             if own.is_there and own.is_for_device == on_device:
                 return own.function(*([keyset] if own.with_keyset else []), *arguments, **options)
