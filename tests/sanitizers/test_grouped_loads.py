@@ -7,6 +7,7 @@ unrolled loops do: at constant distances from the address of a row, of the threa
 from __future__ import annotations
 
 import random
+import re
 import struct
 import time
 from pathlib import Path
@@ -198,3 +199,42 @@ def test_programs_have_groups_and_races(bench: Bench) -> None:
         races += bool(bench.run(text, 16, BLOCKS[0]))
     assert min(rows, elements) >= 8
     assert 4 <= races <= 19
+
+
+def plain(lines: list[str]) -> str:
+    """A kernel of these statements."""
+    return HEAD + "\n".join(lines) + "\nst.global.u32 [%out], %w;\nret;\n}\n"
+
+
+def spans(text: str) -> list[int]:
+    """The bytes that each group of loads of the same elements in all lanes spans."""
+    ir = lower(parse(text, "t.ptx"), "program", 16, Checks(race=True), row=16).ir.text
+    return [int(n) for n in re.findall(r"= call i1 @kcheck\.race\.elements\.\S+\(i64 \S+, i64 (\d+),", ir)]
+
+
+BETWEEN = (
+    "st.shared.u32 [%at], %n;",
+    "atom.shared.add.u32 %v, [%at], 1;",
+    "bar.warp.sync 0xffffffff;",
+    "membar.cta;",
+    "cp.async.ca.shared.global [%at], [%out], 4;",
+)
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_what_loads_must_not_pass_ends_a_group(between: str) -> None:
+    """Loads after it are not checked with those before it."""
+    loads = [f"ld.shared.u32 %v, [%tile+{4 * k}]; add.u32 %w, %w, %v;" for k in range(12)]
+    before = ["st.shared.u32 [%at], %n;", "bar.sync 0;"]  # without a store, nothing is checked
+    assert spans(plain([*before, *loads])) == [48]
+    assert spans(plain([*before, *loads[:6], between, *loads[6:]])) == [24]
+
+
+@pytest.mark.parametrize(("first", "races"), [(0, False), (4, True)])
+def test_a_store_races_with_the_loads_of_other_lanes_only(bench: Bench, first: int, races: bool) -> None:
+    """Each lane stores its element of a row; a load of the same element by the same lane is no race."""
+    loads = [f"ld.shared.u32 %v, [%row+{away}]; add.u32 %w, %w, %v;" for away in (first, *range(64, 384, 64))]
+    text = plain(["st.shared.u32 [%at], %n;", *loads])
+    ir = lower(parse(text, "t.ptx"), "program", 16, Checks(race=True), row=16).ir.text
+    assert "@kcheck.race.rows.shared" in ir
+    assert bool(bench.run(text, 16, (16, 1, 1))) is races
