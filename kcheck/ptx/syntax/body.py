@@ -27,6 +27,7 @@ from kcheck.ptx.syntax.ast import (
 from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, parameters, type_name, variables
 from kcheck.ptx.syntax.lexer import describe
+from kcheck.ptx.syntax.modifiers import in_order
 from kcheck.ptx.syntax.written_out import written_out
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})
@@ -233,7 +234,8 @@ class Body:
             self.statements.append(self._call(line, guard, negated))
             return
         operands = self._operands(";")
-        read = Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
+        ordered = in_order(opcode, tuple(modifiers))
+        read = Instruction(line, opcode, ordered, tuple(operands), guard, negated, self.loc)
         if "b128" in modifiers and opcode in wide.OPCODES:
             self.statements += wide.in_halves(read, cursor.file, self._halves)
         elif opcode in stack.OPCODES:

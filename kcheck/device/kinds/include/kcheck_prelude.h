@@ -1,4 +1,4 @@
-// What nvcc declares without an #include, and NVRTC does not: limits, constants, integers of a fixed width.
+// What nvcc declares without an #include, and NVRTC does not: limits, constants, names of integers.
 // Included before every file in CUDA C++ and HIP.
 #pragma once
 
@@ -6,6 +6,11 @@
 #include <cuda/std/cfloat>
 #include <cuda/std/climits>
 #include <cuda/std/cstdint>
+
+// From glibc's sys/types.h, which nvcc includes on Linux.
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned long ulong;
 
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
