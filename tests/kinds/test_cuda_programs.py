@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from kinds_project import KindsProject
 
+from kcheck.device.kinds import nvrtc
 from kcheck.device.kinds.cuda import _fix, _source
 from kcheck.device.kinds.host_code import is_host_header, items, whole, without
 from kcheck.device.kinds.nvrtc import Compiled, CompileFailed, compile_source
@@ -158,6 +159,29 @@ def test_a_pytorch_extension_is_compiled_without_pytorch(tmp_path: Path) -> None
     assert "twice" in compiled(written(tmp_path, extension=EXTENSION), "twice<float>").entry
 
 
+def counted(patch: pytest.MonkeyPatch) -> list[str]:
+    """The expressions that NVRTC compiles from now on, each time."""
+    runs: list[str] = []
+    plain = nvrtc._compile_text
+
+    def compile_text(text: str, source: nvrtc.Source, target: str) -> Compiled:
+        runs.append(source.expression)
+        return plain(text, source, target)
+
+    patch.setattr(nvrtc, "_compile_text", compile_text)
+    return runs
+
+
+def test_many_functions_of_pytorch_take_one_more_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC shows only the first of their errors; other instances of a kernel need no round at all."""
+    runs = counted(monkeypatch)
+    functions = [f"torch::Tensor f{n}(torch::Tensor x) {{ x = x.clone(); return x; }}\n" for n in range(20)]
+    file = written(tmp_path, extension=EXTENSION + "".join(functions))
+    for kind in ("float", "double"):
+        assert "twice" in compiled(file, f"twice<{kind}>").entry
+    assert runs == ["twice<float>"] * 2 + ["twice<double>"]
+
+
 def test_cub_cub_cuh_brings_the_primitives_of_blocks(tmp_path: Path) -> None:
     text = """#include <cub/cub.cuh>
 __global__ void total(const float* x, float* y) {
@@ -216,6 +240,19 @@ def test_what_kernels_need_of_rejected_code_is_told_first(tmp_path: Path) -> Non
     program = PROGRAM.replace("__global__", helper, 1).replace("FACTOR * x[i]", "scaled(x[i])")
     file = written(tmp_path, program=program, checks=CHECKS)
     assert errors(file)[0] == ("program.cu", 19, 'identifier "missing"')
+
+
+def test_what_kernels_need_of_pytorch_is_told_first(tmp_path: Path) -> None:
+    """A helper that uses PyTorch is left out without a look at its errors."""
+    text = """#include <torch/extension.h>
+torch::Tensor one(torch::Tensor x) { return x; }
+inline float scaled(float a) { return a * torch::kScale; }
+__global__ void twice(float* x) { x[0] = scaled(x[0]); }
+torch::Tensor two(torch::Tensor x) { return x; }
+"""
+    found = errors(written(tmp_path, extension=text))
+    assert found[0] == ("extension.cu", 3, 'name followed by "::" must be a class or namespace name')
+    assert found[-1] == ("extension.cu", 4, 'identifier "scaled"')
 
 
 def test_a_file_without_host_code_is_compiled_whole(tmp_path: Path) -> None:

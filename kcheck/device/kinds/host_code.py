@@ -66,6 +66,7 @@ _HOST = re.compile(
     r"|\b(?:checkCudaErrors|cudaCheck|CUDA_CHECK|malloc|fopen|fprintf|exit|srand|rand)\s*\("
     r"|\bstd::|\bgl[A-Z]\w+\(|\b(?:torch|at|c10|py|pybind11)::|\b(?:AT|TORCH|PYBIND11)_[A-Z]\w+"
 )
+_FOREIGN = re.compile(r"<<<|\b(?:torch|c10|pybind11)::|\b(?:TORCH|PYBIND11)_[A-Z]\w+\s*\(")
 
 
 def is_host_header(name: str) -> bool:
@@ -80,6 +81,7 @@ class Item:
     Attributes:
         is_device: whether it is marked as device code.
         is_host: whether it has words that occur only in host code.
+        is_foreign: whether the compiler rejects it in any case: it launches kernels, or uses PyTorch in C++.
     """
 
     start: int
@@ -88,6 +90,7 @@ class Item:
     last: int
     is_device: bool
     is_host: bool
+    is_foreign: bool
 
 
 def items(text: str) -> list[Item]:
@@ -102,8 +105,8 @@ def items(text: str) -> list[Item]:
         if body.strip(" \t\n;"):
             first = text.count("\n", 0, start + lead) + 1
             last = text.count("\n", 0, end) + 1
-            device, host = bool(_DEVICE.search(body)), bool(_HOST.search(body))
-            found.append(Item(start + lead, end, first, last, device, host))
+            device, host, foreign = (bool(words.search(body)) for words in (_DEVICE, _HOST, _FOREIGN))
+            found.append(Item(start + lead, end, first, last, device, host, foreign))
 
     for token in _TOKEN.finditer(text):
         word = token[0]

@@ -12,13 +12,23 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.host_code import Item, declared, items, rejected, stand_in, whole, without
+from kcheck.device.kinds.host_code import (
+    Item,
+    WholeText,
+    declared,
+    items,
+    rejected,
+    stand_in,
+    whole,
+    without,
+)
 from kcheck.driver.install import settings
 
 _FORMAT = 2  # the version of the cached format
@@ -118,8 +128,7 @@ class CompileFailed(Exception):
 
     def __init__(self, messages: Sequence[Message], log: str) -> None:
         super().__init__(log)
-        self.messages = tuple(messages)
-        self.log = log
+        self.messages, self.log = tuple(messages), log
 
 
 def compile_source(source: Source, target: str) -> Compiled:
@@ -189,31 +198,65 @@ def toolkit_folders() -> tuple[str, ...]:
 def _compile(source: Source, target: str) -> Compiled:
     """Compile the device code: host code that the compiler rejects is removed.
 
-    If device code needs something that was removed, the error in the removed code comes first.
+    If device code needs something that was removed, the error in the removed code comes first. The next instance
+    of a kernel in the file is first compiled without what was removed for this one.
     """
+    whose = replace(source, expression="")
+    if whose in _REMOVED:
+        try:
+            return _compile_text(_REMOVED[whose], source, target)
+        except CompileFailed:
+            del _REMOVED[whose]
     try:
         return _compile_text(source.text, source, target)
     except CompileFailed as failed:
         problem = failed
     full = whole(source.file, source.text, source.folders)
     everything = items(full.text)
-    left_out: dict[Item, Message] = {}
+    left_out: dict[Item, Message | None] = {}
     for _ in range(_ROUNDS):
         causes = {place: message for message in reversed(problem.messages) for place in _places(message)}
         lines = full.lines_at(causes)
         found = rejected(everything, lines, has_host_header=bool(source.host_headers))
-        for item in found:
-            at = min(line for line in lines if item.first <= line <= item.last)
-            left_out.setdefault(item, causes[lines[at]])
         if not found:
             break
+        if not left_out:  # NVRTC shows only the first of many errors: each function would need a round
+            left_out = dict.fromkeys(item for item in everything if item.is_foreign and not item.is_device)
+        for item in found:
+            at = min(line for line in lines if item.first <= line <= item.last)
+            left_out[item] = left_out.get(item) or causes[lines[at]]
+        text = without(full.text, left_out)
         try:
-            return _compile_text(without(full.text, left_out), source, target)
+            made = _compile_text(text, source, target)
         except CompileFailed as failed:
             problem = failed
+        else:
+            if len(_REMOVED) >= _MOST_REMOVED:
+                _REMOVED.clear()
+            _REMOVED[whose] = text
+            return made
     missing = {name for message in problem.messages for name in _UNDEFINED.findall(message.text)}
-    reasons = [message for item, message in left_out.items() if missing & declared(full.text, item)]
+    reasons = []
+    for item, cause in left_out.items():
+        if missing & declared(full.text, item):
+            others = without(full.text, left_out.keys() - {item})
+            reasons += [cause] if cause is not None else _errors_in(item, others, full, source, target)
     raise CompileFailed((*reasons, *problem.messages), problem.log)
+
+
+_REMOVED: dict[Source, str] = {}
+"""The text that was compiled of files from which host code was removed; the sources have no expression."""
+_MOST_REMOVED = 32
+
+
+def _errors_in(item: Item, text: str, full: WholeText, source: Source, target: str) -> list[Message]:
+    """The first error in an item of a text, if any."""
+    try:
+        _compile_text(text, source, target)
+        return []
+    except CompileFailed as failed:
+        lines = [(full.lines_at(_places(message)), message) for message in failed.messages]
+    return [message for at, message in lines if any(item.first <= line <= item.last for line in at)][:1]
 
 
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
