@@ -138,9 +138,11 @@ def _outside(
     axis = None if index is None else _axis(index, label.shape)
     if index is None or axis is None:
         where = _around(fault.address, label.low, label.high)
-        shape = _told_shape(tuple(map(str, label.shape)))
+        shape = f"shape {_told_shape(tuple(map(str, label.shape)))}"
+        if label.declared:
+            shape = f"{_bytes(label.high - label.low)} (`{label.declared}`)"
         return Told(
-            f"{verb} {_bytes(fault.size)} {where} {label.name}, which has shape {shape}",
+            f"{verb} {_bytes(fault.size)} {where} {label.name}, which has {shape}",
             "check the index and the size of the access",
             label.array,
             index,

@@ -72,7 +72,7 @@ class MemoryBlock:
 
     @property
     def told(self) -> str:
-        """The description in findings."""
+        """For findings."""
         return f"{self.kind} memory of {self.size} bytes (allocation {self.serial})"
 
 
@@ -86,7 +86,8 @@ class RangeLabel:
         shape, strides: in elements and bytes.
         low, high: the range of bytes that belongs to the array, half open.
         dtype: of an element; empty if it is unknown.
-        is_local: whether only the kernel uses this name: outside, a different array may have it.
+        is_local: whether only the kernel uses this name.
+        declared: the declaration, if the elements are unknown; then ``shape`` is empty.
     """
 
     name: str
@@ -98,6 +99,7 @@ class RangeLabel:
     high: int
     dtype: str = ""
     is_local: bool = False
+    declared: str = ""
 
     @property
     def array(self) -> str | None:
@@ -106,13 +108,11 @@ class RangeLabel:
 
     def index(self, address: int) -> tuple[int, ...] | None:
         """The index of the element at ``address``; for an address outside the array, an index that is out of
-        range. None if no index leads there (between the elements of a view with gaps, or a 0-d array).
-        """
+        range. None if no index leads there (between the elements of a view with gaps, or a 0-d array)."""
         offset = address - self.base
         index = [0] * len(self.shape)
-        axes = sorted(
-            (axis for axis in range(len(self.shape)) if self.strides[axis]), key=lambda a: -abs(self.strides[a])
-        )
+        axes = [axis for axis in range(len(self.shape)) if self.strides[axis]]
+        axes.sort(key=lambda axis: -abs(self.strides[axis]))
         for n, axis in enumerate(axes):
             stride = self.strides[axis]
             quotient = offset // stride if stride > 0 else -(offset // -stride)

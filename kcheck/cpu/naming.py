@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from kcheck.cpu.cpp_sources import shared_array
 from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.dataclass import dataclass
@@ -214,7 +215,7 @@ class Naming:
         array = read_array_symbol(variable.symbol)
         low = base + variable.offset
         if array is None:
-            return _of_cpp(variable, low, self._element(variable, site))
+            return _of_cpp(variable, low, self._element(variable, site), site)
         shape = array.shape
         size = variable.size
         if size is None:
@@ -294,18 +295,29 @@ def _type_of(site: Site | None) -> PtxType | None:
     return TYPES.get(site.text.rpartition(".")[2]) if site is not None else None
 
 
-def _of_cpp(variable: SharedVariable, low: int, kind: PtxType | None) -> RangeLabel | None:
-    """A ``__shared__`` array of C++ with elements of a type. Its symbol contains only the name."""
+def _of_cpp(variable: SharedVariable, low: int, kind: PtxType | None, site: Site | None) -> RangeLabel | None:
+    """A ``__shared__`` array of C++. Its symbol contains only the name.
+
+    The type of an access is that of the elements, and they are in a row, unless the declaration says otherwise.
+    """
     name = local_name(variable.symbol)
     if not name or not variable.size or kind is None or variable.size % kind.bytes:
         return None
-    shape = (variable.size // kind.bytes,)
+    high = low + variable.size
+    shape: tuple[int, ...] = (variable.size // kind.bytes,)
+    array = None if site is None else shared_array(site.file, site.source_line, name)
+    if array is not None and array.shape is not None and math.prod(array.shape) == shape[0]:
+        shape = array.shape
+    elif array is not None and (array.axes > 1 or not array.is_of_scalars):
+        return RangeLabel(name, low, (), (), variable.size, low, high, declared=array.text)
     dtype = next((dtype for dtype, code in TYPE_CODES.items() if code == kind.name), "")
-    return RangeLabel(name, low, shape, (kind.bytes,), kind.bytes, low, low + variable.size, dtype)
+    return RangeLabel(name, low, shape, contiguous(shape, kind.bytes), kind.bytes, low, high, dtype)
 
 
 def told(label: RangeLabel, address: int) -> str:
     """``x[3, 4]``, with the byte if the address is inside an element; empty if no index leads there."""
+    if label.declared:
+        return f"byte {address - label.low:,} of {label.name} (`{label.declared}`)"
     index = label.index(address)
     if index is None:
         return label.name if not label.shape else ""

@@ -94,14 +94,14 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 
-def _number(node: ast.expr, constants: dict[str, ast.expr], depth: int = 8) -> int | None:
+def number(node: ast.expr, constants: dict[str, ast.expr], depth: int = 8) -> int | None:
     """The value of an integer expression of literals and constants; None if it is anything else."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name) and node.id in constants and depth:
-        return _number(constants[node.id], constants, depth - 1)
+        return number(constants[node.id], constants, depth - 1)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS and depth:
-        left, right = (_number(side, constants, depth - 1) for side in (node.left, node.right))
+        left, right = (number(side, constants, depth - 1) for side in (node.left, node.right))
         if left is not None and right:
             return _OPERATIONS[type(node.op)](left, right)
     return None
@@ -118,7 +118,7 @@ def _allocations(function: ast.FunctionDef, constants: dict[str, ast.expr]) -> I
         for target in node.targets:
             if isinstance(target, ast.Name) and shapes:
                 axes = shapes[0].elts if isinstance(shapes[0], ast.Tuple) else shapes[:1]
-                sizes = [size for axis in axes if (size := _number(axis, constants)) is not None]
+                sizes = [size for axis in axes if (size := number(axis, constants)) is not None]
                 yield LocalArray(
                     target.id,
                     tuple(ast.unparse(axis) for axis in axes),

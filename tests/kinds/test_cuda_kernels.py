@@ -91,6 +91,33 @@ extern "C" __global__ void twice(const float* x, float* y, int n) {
 """
 
 
+OUTSIDE = """
+struct __align__(8) Pair { float a, b; };
+constexpr int N = 64;
+extern "C" {
+__global__ void row(const float* x, float* y, int n) {
+  __shared__ float row[N];
+  row[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = row[threadIdx.x + 1];
+}
+__global__ void tile(const float* x, float* y, int n) {
+  __shared__ float tile[8][N / 8];
+  tile[threadIdx.x / 8][threadIdx.x % 8] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = tile[threadIdx.x / 8 + 1][threadIdx.x % 8];
+}
+__global__ void pairs(const float* x, float* y, int n) {
+  __shared__ Pair pairs[N / 2];
+  if (threadIdx.x < 32) pairs[threadIdx.x] = Pair{x[threadIdx.x], 1.0f};
+  __syncthreads();
+  Pair p = pairs[threadIdx.x];
+  y[threadIdx.x] = p.a + p.b;
+}
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The project's report: specs by op."""
@@ -106,6 +133,9 @@ def made(tmp_path_factory):
     project.write("kernels/count.cu", COUNTED)
     project.write("kernels/race.cu", RACE)
     project.spec("race", "kernel: kernels/race.cu:twice")
+    project.write("kernels/outside.cu", OUTSIDE)
+    for op in ("row", "tile", "pairs"):
+        project.spec(f"outside_{op}", f"kernel: kernels/outside.cu:{op}\ndims: {{N: [64]}}\ncases: {{count: 1}}")
     for name in ("twice", "past", "wrong"):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
     for name in ("twice", "past"):
@@ -173,6 +203,20 @@ def test_a_race_is_told_with_both_lines_and_a_fix_in_cuda_cpp(made):
     assert {found["place"]["line"], found["other_place"]["line"]} == {4, 5}
     assert "__syncthreads()" in found["fix"]
     assert re.search(r"turned\[\d+\]", found["message"]), found["message"]
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("row", "reads row[64], but axis 0 has size 64"),
+        ("tile", "reads at the address of tile[8, 0], but axis 0 has size 8"),
+        ("pairs", "reads 8 bytes right past the end of pairs, which has 256 bytes (`Pair pairs[N / 2]`)"),
+    ],
+)
+def test_a_shared_array_is_told_as_it_is_declared(made, op, message):
+    """PTX has the sizes of shared arrays in bytes only: neither axes nor structures."""
+    found = next(f for case in made[f"outside_{op}"]["cases"] for f in case["findings"])
+    assert (found["rule"], found["message"]) == ("memcheck", message)
 
 
 def test_device_variables_have_their_first_values_in_every_case(made):

@@ -67,7 +67,7 @@ _PRODUCT = ({"sync"}, {"aligned"}, {"row", "col"}, {"satfinite"}, _TYPES, {"and"
 
 @functools.lru_cache(4096)
 def in_order(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """The modifiers in the ISA's order; as they are if the instruction or one of them is not known here."""
+    """The modifiers in the ISA's order; as they are if the table above lacks the instruction or a modifier."""
     orders = _ORDERS.get(opcode, ())
     if opcode == "mma":
         shape = {m for m in modifiers if m.startswith("m") and "n" in m}
