@@ -59,6 +59,12 @@ SANITIZE = Sanitize(
     type=click.Choice(["on", "off"]),
     help="Treat PyTorch's cuda device as host memory, so that programs for a GPU run unchanged (default: on).",
 )
+@click.option(
+    "--autotune",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let Triton's autotuner try the first N configurations of a kernel that run (default: all).",
+)
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(
@@ -68,6 +74,7 @@ def command(
     sanitize: tuple[tuple[str, Level], ...],
     report: Path | None,
     torch_cuda: str | None,
+    autotune: int | None,
     words: Sequence[str],
 ) -> None:
     """Run a numba.cuda or Triton program on the cpu device, without a GPU and without changes.
@@ -86,7 +93,7 @@ def command(
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment, mark_of_use, what_is_absent
     from kcheck.report.json_report import finding_document
-    from kcheck.triton.session import TORCH_CUDA
+    from kcheck.triton.session import AUTOTUNE, TORCH_CUDA
 
     read_cc(cc or "", "--cc ")
     with tempfile.TemporaryDirectory(prefix="kcheck-exec-") as folder:
@@ -97,6 +104,8 @@ def command(
             variables = environment(dict(os.environ), findings, cc, timeout, levels)
             if torch_cuda is not None:
                 variables[TORCH_CUDA] = torch_cuda
+            if autotune is not None:
+                variables[AUTOTUNE] = str(autotune)
             code = _run(words, variables)
             found, used = collected(findings), os.path.exists(mark_of_use(findings))
             absent = what_is_absent(findings)

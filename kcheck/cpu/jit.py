@@ -19,6 +19,9 @@ from kcheck.errors import InternalError
 LARGE_MODULE = 300_000
 """Characters of IR above which register allocation takes most of the compile time."""
 
+VERY_LARGE_MODULE = 1_000_000
+"""Characters of IR above which quick code leaves values in the memory that the lowering gave them."""
+
 # One thread at a time in LLVM's global state (targets, the pass registry); machine code runs without it.
 _LOCK = threading.RLock()
 
@@ -122,11 +125,16 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
         else:
             passes = llvm.create_new_module_pass_manager()
             passes.add_always_inliner_pass()
-            passes.add_sroa_pass()
-            if stores:  # in quick code, other passes take longer than they save
+            if stores and len(ir) > VERY_LARGE_MODULE:
+                # As SSA values, those that live across blocks would be copied to a new place in memory in each
+                # block: four times the code, from a pass whose time grows with the square of the kernel's size.
+                passes.add_simplify_cfg_pass()
+            elif stores:  # in quick code, other passes take longer than they save
+                passes.add_sroa_pass()
                 passes.add_sccp_pass()
                 passes.add_simplify_cfg_pass()
             else:
+                passes.add_sroa_pass()
                 passes.add_simplify_cfg_pass()
                 passes.add_instruction_combine_pass()
                 passes.add_sccp_pass()

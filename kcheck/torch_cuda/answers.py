@@ -106,7 +106,7 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         TorchStream.__init__(self, torch.device("cuda", 0))
 
     def seed(number: int) -> None:
-        torch.default_generator.manual_seed(number)
+        torch.cuda.default_generators[0].manual_seed(number)
 
     return {
         **_memory_answers(machine),
@@ -143,8 +143,10 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "seed": lambda: torch.default_generator.seed(),
         "seed_all": lambda: torch.default_generator.seed(),
         "initial_seed": lambda: torch.default_generator.initial_seed(),
-        "get_rng_state": lambda device=None: torch.default_generator.get_state(),
-        "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
+        "get_rng_state": lambda device=None: torch.cuda.default_generators[0].get_state(),
+        "set_rng_state": lambda state, device=None: torch.cuda.default_generators[0].set_state(state),
+        "get_rng_state_all": lambda: [torch.cuda.default_generators[0].get_state()],
+        "set_rng_state_all": lambda states: torch.cuda.default_generators[0].set_state(next(iter(states))),
         "ipc_collect": _done,
         "utilization": lambda device=None: 0,
     }

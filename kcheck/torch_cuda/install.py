@@ -11,6 +11,7 @@ from typing import Any
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.machine import Machine
 from kcheck.torch_cuda.answers import answers
+from kcheck.torch_cuda.generators import patch_generators
 from kcheck.torch_cuda.gradients import patch_gradients
 from kcheck.torch_cuda.mode import host_cuda_mode, in_every_thread
 from kcheck.torch_cuda.operators import TorchCall, patch_library
@@ -41,7 +42,7 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     torch.backends.cuda.is_built = lambda: True
     _compile(torch)
     _accelerator(torch)
-    _generator(torch)
+    patch_generators(torch)
     _autocast(torch)
     # Replaced here, not by the mode: PyTorch parses the arguments first, and accepts only its own streams.
     torch.Tensor.record_stream = lambda self, stream: None
@@ -85,17 +86,6 @@ def _compile(torch: Any) -> None:
         return plain(*arguments, **options)
 
     torch.compile = compiled
-
-
-def _generator(torch: Any) -> None:
-    """``torch.Generator(device="cuda")`` gives a generator of the CPU."""
-
-    class Generator(torch.Generator):  # type: ignore[misc]
-        def __new__(cls, device: Any = None) -> Any:
-            is_cuda = device is not None and torch.device(device).type == "cuda"
-            return super().__new__(cls, torch.device("cpu") if is_cuda or device is None else device)
-
-    torch.Generator = Generator
 
 
 def _autocast(torch: Any) -> None:

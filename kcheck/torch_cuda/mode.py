@@ -40,6 +40,8 @@ def host_cuda_mode(torch: Any, storages: Storages, call: TorchCall) -> Any:
                 wanted = _default(torch)
             if options.get("pin_memory"):
                 options["pin_memory"] = False
+            if hasattr(options.get("generator"), "host"):
+                options["generator"] = options["generator"].host
             if wanted == "cuda":
                 args, options = _on_host(torch, func is to, args, options)
                 if func in constructors:

@@ -118,21 +118,34 @@ class _Operator:
         if self._builtin is None:
             where = "the CPU" if on_device else "CUDA"
             raise NotImplementedError(f"{self.name} is implemented for {where} only; no argument is there")
-        return self._builtin.call_boxed(keyset, *map(self._as_tensor, self._kinds, arguments), **options)
+        return self._builtin.call_boxed(keyset, *self._with_tensors(arguments), **options)
 
     @functools.cached_property
     def _kinds(self) -> list[str]:
         name, _, overload = self.name.partition(".")
         return [str(argument.type) for argument in self._torch._C._get_schema(name, overload).arguments]
 
-    def _as_tensor(self, kind: str, value: Any) -> Any:
-        """PyTorch gives Python a number instead of a tensor that it has made of a number."""
-        if kind != "Tensor" or not isinstance(value, (bool, int, float, complex)):
-            return value
-        if self._torch._C._should_allow_numbers_as_tensors(self.name.split("::")[1].split(".")[0]):
-            return value
-        wide = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
-        return self._torch.tensor(value, dtype=getattr(self._torch, wide[type(value)]))
+    def _with_tensors(self, arguments: Sequence[Any]) -> Iterator[Any]:
+        """PyTorch gives Python a number instead of a tensor that it has made of a number; this makes it again."""
+        given = [value for value in arguments if isinstance(value, self._torch.Tensor)]
+        for kind, value in zip(self._kinds, arguments, strict=False):
+            is_tensor = kind == "Tensor" and isinstance(value, (bool, int, float, complex))
+            yield self._as_tensor(value, given) if is_tensor else value
+
+    def _as_tensor(self, number: complex, given: Sequence[Any]) -> Any:
+        """A tensor of a number, which gives the result the dtype that the number gives it, next to ``given``.
+
+        PyTorch computes with more bits of the number than the result has. So does this, unless no tensor has axes.
+        """
+        torch = self._torch
+        if not given:
+            return torch.tensor(number, device="cpu")
+        has_axes = any(tensor.dim() for tensor in given)
+        common = functools.reduce(torch.promote_types, (tensor.dtype for tensor in given))
+        dtype = torch.result_type(torch.empty((1,) * has_axes, dtype=common, device="cpu"), number)
+        if has_axes and dtype == common:  # beside it, a tensor without axes has no influence on the dtype
+            dtype = {bool: torch.bool, int: torch.int64, float: torch.float64}.get(type(number), torch.complex128)
+        return torch.tensor(number, dtype=dtype, device="cpu")
 
 
 def patch_library(torch: Any, storages: Storages, mode: Any, call: TorchCall) -> None:

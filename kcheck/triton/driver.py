@@ -41,7 +41,8 @@ class Utilities:
         except (PtxError, UnicodeDecodeError) as fault:
             executor.report_compile_error(name, fault)
             raise RuntimeError(f"Triton Error [CUDA]: {fault}") from fault
-        return module, LoadedFunction(module, entry), 0, 0, entry.max_threads or MAX_THREADS_PER_BLOCK
+        most_threads = min(entry.max_threads or MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_BLOCK)
+        return module, LoadedFunction(module, entry), 0, 0, most_threads
 
     def unload_module(self, module: Any) -> None:
         """Free the variables of a module."""

@@ -19,7 +19,7 @@ from kcheck.driver.launch import RESULTS
 from kcheck.driver.machine import Machine
 from kcheck.model.multiprocessor import WARP
 from kcheck.triton.signature import Type, is_pointer, laid_out, packed, scalars
-from kcheck.triton.tensors import address_of, label_of, memory_of
+from kcheck.triton.tensors import address_of, label_of, memory_of, with_size
 
 _TEXTS = {  # cuGetErrorString
     Ending.NOT_COMPILED: "a PTX JIT compilation failed",
@@ -123,7 +123,11 @@ class Launcher:
         releases ``tickets``."""
         parts: list[bytes] = []
         pointers: list[_Pointer] = []
-        for (name, kind), value in zip(self._signature, args, strict=True):
+        missing = [name for name, kind in self._signature[len(args) :] if kind != "constexpr"]
+        if missing:
+            raise TypeError(f"the launch passes {len(args)} arguments, but none for {', '.join(missing)}")
+        # Triton's launcher never reads constants, nor arguments after the last parameter.
+        for (name, kind), value in zip(self._signature, args, strict=False):
             if kind == "constexpr":
                 continue
             if isinstance(kind, str) and not kind.startswith("tensordesc"):
@@ -146,6 +150,7 @@ class Launcher:
             return
         address = address_of(value)
         if address and not isinstance(value, int):
+            value = with_size(value, kind, self._machine.memory)
             self._hold(*memory_of(value, kind), tickets)
             pointers.append(_Pointer(len(parts), name, kind, value, address))
         parts.append(address.to_bytes(8, "little"))

@@ -17,6 +17,7 @@ from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import settings
 from kcheck.driver.machine import Machine
 from kcheck.errors import DeviceUnavailable
+from kcheck.triton.autotuning import try_first
 from kcheck.triton.backend import disassemble_when_read, measure_when_read, stop_at_ptx, tell_files_apart
 from kcheck.triton.cache import use_folder
 from kcheck.triton.driver import Driver
@@ -24,6 +25,9 @@ from kcheck.triton.versions import read_version
 
 TORCH_CUDA = "KCHECK_TORCH_CUDA"
 """The environment variable; if it is ``off``, PyTorch is not patched."""
+
+AUTOTUNE = "KCHECK_AUTOTUNE"
+"""The environment variable: how many configurations of a kernel the autotuner tries; unset for all."""
 
 
 def start(variables: MutableMapping[str, str]) -> None:
@@ -38,6 +42,8 @@ def start(variables: MutableMapping[str, str]) -> None:
     use_folder(variables, chosen.cache)
     with_torch = variables.get(TORCH_CUDA) != "off"
     patch_triton(machine, ranges, ObjectCache(chosen.cache / "code"), "cuda" if with_torch else "cpu")
+    if limit := variables.get(AUTOTUNE):
+        patch_after_import({"triton.runtime.autotuner": [functools.partial(try_first, limit=int(limit))]})
     if with_torch:
         patch_after_import({"torch": [functools.partial(_patch_torch, machine, ranges)]})
 

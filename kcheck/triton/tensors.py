@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any
 
-from kcheck.cpu.memory import RangeLabel
+from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.model.indexing import offset_range
 
 _BITS = re.compile(r"(?:[a-z]+?)(\d+)")
@@ -51,12 +51,38 @@ def address_of(tensor: Any) -> int:
     return int(tensor.data_ptr())
 
 
+class _Rest:
+    """The elements from an address to the end of the memory block that holds it, as an array of one axis."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address = address
+        self.shape = (size,)
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._address
+
+
+def with_size(tensor: Any, kind: str, memory: Memory) -> Any:
+    """The tensor; if it does not know its size, an array that ends where its memory ends.
+
+    Args:
+        kind: its pointer type.
+        memory: what kernels may access already.
+    """
+    if any(hasattr(tensor, name) for name in ("shape", "numel", "base")):
+        return tensor
+    address = address_of(tensor)
+    block = memory.find(address)
+    return tensor if block is None else _Rest(address, (block.end - address) // itemsize_of(kind))
+
+
 def memory_of(tensor: Any, kind: str) -> tuple[int, int]:
     """Address and size, in bytes, of a tensor's memory: its whole storage if that is known, else what it spans."""
     while not hasattr(tensor, "untyped_storage") and hasattr(tensor, "base"):
         tensor = tensor.base
-    if hasattr(tensor, "untyped_storage"):
-        storage = tensor.untyped_storage()
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else None
+    if storage is not None and hasattr(storage, "nbytes"):  # some classes return themselves to satisfy Triton
         return int(storage.data_ptr()), int(storage.nbytes())
     shape, strides = _layout(tensor)
     itemsize = _itemsize(tensor, kind)

@@ -271,6 +271,23 @@ def test_each_quick_code_leaves_the_bits_of_the_better_one(tmp_path: Path) -> No
     assert len(set(results)) == 1
 
 
+def test_values_that_live_across_many_blocks_do_not_multiply_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop whose body is in 30 blocks, any of which may follow the first, with 30 values."""
+    count = range(30)
+    text = "define void @f(ptr %p, i32 %n) {\nentry:\n"
+    text += "".join(f"%v{k} = alloca i32\nstore i32 {k}, ptr %v{k}\n" for k in count) + "br label %head\nhead:\n"
+    text += "%to = load i32, ptr %p\nswitch i32 %to, label %end ["
+    text += " ".join(f"i32 {k}, label %b{k}" for k in count) + "]\n"
+    for k in count:
+        text += f"b{k}:\n%x{k} = load i32, ptr %v{k}\n%y{k} = add i32 %x{k}, %n\nstore i32 %y{k}, ptr %v{k}\n"
+        text += f"store volatile i32 %y{k}, ptr %p\n"
+        text += f"br label %{f'b{k + 1}' if k + 1 in count else 'head'}\n"
+    text += "end:\nret void\n}\n"
+    before = len(jit.compile_ir(text, 8, quick=True))
+    monkeypatch.setattr(jit, "VERY_LARGE_MODULE", 0)
+    assert len(jit.compile_ir(text, 8, quick=True)) < before / 2
+
+
 def test_code_without_register_allocation_does_not_change_what_is_compiled_after_it() -> None:
     """The option is LLVM's for the whole process: it is on again when the compiler is left."""
     first = jit.compile_ir(LOOP, 1, quick=True, registers=True)

@@ -85,6 +85,28 @@ print(torch.abs(on_device).tolist())
     assert ran(tmp_path, program) == "[98.0, 98.0, 98.0] [2.0, 2.0, 2.0] [2.0, 2.0, 2.0]\n[2.0, 2.0, 2.0]\n"
 
 
+def test_numbers_next_to_tensors_on_the_cpu_keep_their_dtypes(tmp_path: Path) -> None:
+    """The program's implementations are for CUDA: PyTorch's own run on the CPU, with tensors made of numbers."""
+    program = """
+names = ("add", "sub", "mul", "div", "eq", "lt", "remainder")
+tensors = [torch.full(shape, 7, dtype=dtype) for shape in ((2,), ()) for dtype in (torch.float16, torch.int32)]
+
+
+def results():
+    return [getattr(torch, name)(x, number) for name in names for x in tensors for number in (2, 0.75)]
+
+
+before = results()
+library = Library("aten", "IMPL")
+for name in names:
+    library.impl(f"{name}.Tensor", lambda x, y, **options: x.clone(), "CUDA")
+print(all(one.dtype == two.dtype and one.tolist() == two.tolist() for one, two in zip(before, results())))
+tensors[0] += 1
+print((on_device + 2).tolist(), tensors[0].tolist())
+"""
+    assert ran(tmp_path, program) == "True\n[-2.0, -2.0, -2.0] [8.0, 8.0]\n"
+
+
 def test_an_operator_without_tensors_runs_for_the_device_that_it_is_given(tmp_path: Path) -> None:
     program = """
 def ones(size, *, dtype=None, layout=None, device=None, pin_memory=None):

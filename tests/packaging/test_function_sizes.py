@@ -11,7 +11,8 @@ LINES, PARAMETERS = 80, 7
 PACKAGE = Path(__file__).resolve().parents[2] / "kcheck"
 
 COMMANDS = {
-    f"cli/{name}.py:command" for name in ("calibrate", "lint", "merge", "minimize", "report", "reproduce", "try_")
+    f"cli/{name}.py:command"
+    for name in ("calibrate", "exec", "lint", "merge", "minimize", "report", "reproduce", "try_")
 }
 """Click passes each option of a command as a parameter."""
 

@@ -13,6 +13,7 @@ import ptx_machine
 import pytest
 from ptx_machine import HEAD, launch
 
+from kcheck.cpu import jit
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
@@ -140,6 +141,19 @@ def test_lanes_that_meet_compute_what_the_scheduler_makes_of_them(seed: int) -> 
         assert run(text, 32, threads) == expected, text
 
 
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_quick_code_that_leaves_values_in_memory_computes_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a very large kernel does."""
+    text = _Writer(seed).program(wrong=False)
+    expected = run(text, 1, 64)
+    monkeypatch.setattr(jit, "VERY_LARGE_MODULE", 0)
+    ptx_machine.compiled.cache_clear()
+    assert [run(text, width, 64) for width in (8, 32)] == [expected, expected], text
+    ptx_machine.compiled.cache_clear()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lanes_that_never_meet_are_an_error(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes exit, or arrive alone: the same bytes and verdict as if the scheduler decided about all of them.
@@ -212,3 +226,15 @@ def test_programs_have_lanes_that_meet() -> None:
     programs = [_Writer(seed).program(wrong=False) for seed in range(12)]
     texts = [lower(parse(text, "t.ptx"), "k", 32).ir.text for text in programs]
     assert sum("\nmeet" in text for text in texts) >= 10
+
+
+def test_a_shuffle_has_as_much_code_next_to_many_barriers() -> None:
+    """The lanes that have exited wait nowhere: a function looks at all barriers, not the code of each shuffle."""
+    shuffle = OPERATIONS[0].format(v="%v0", k=1, mask="-1", n=1)
+
+    def code(barriers: int, shuffles: int) -> int:
+        text = HEAD + BEGIN + "bar.sync 0;\n" * barriers + f"{shuffle}\n" * shuffles + END
+        return len(lower(parse(text, "k.ptx"), "k", 32).ir.text)
+
+    few, many = (code(barriers, 9) - code(barriers, 1) for barriers in (1, 20))
+    assert many < 1.1 * few

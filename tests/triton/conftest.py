@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from kcheck.cpu.cache import ObjectCache
@@ -26,6 +28,7 @@ class Device:
     """The device that Triton runs on, what it reported and printed, and the kernels of ``kernels.py``."""
 
     machine: Machine
+    ranges: HostRanges
     found: list[Finding] = field(default_factory=list)
     printed: list[bytes] = field(default_factory=list)
 
@@ -35,6 +38,15 @@ class Device:
         from tests.triton import kernels
 
         return kernels
+
+    @contextlib.contextmanager
+    def held(self, array: np.ndarray) -> Iterator[None]:
+        """Make an array accessible to kernels, as PyTorch's tensors on ``cuda`` are while they exist."""
+        ticket = self.ranges.hold(array.ctypes.data, array.nbytes)
+        try:
+            yield
+        finally:
+            self.ranges.release(ticket)
 
     def check(self, *names: str) -> None:
         """Turn on sanitizers for the launches of a test."""
@@ -46,11 +58,11 @@ def triton_device(tmp_path_factory: pytest.TempPathFactory) -> Device:
     folder = tmp_path_factory.mktemp("triton")
     os.environ["TRITON_CACHE_DIR"] = str(folder)
     cache = ObjectCache(Path(os.environ.get("KCHECK_CACHE_DIR", folder)) / "code")
-    device = Device(Machine((8, 0), None, time.perf_counter))  # type: ignore[arg-type]
     memory = Memory(1 << 30)
+    device = Device(Machine((8, 0), None, time.perf_counter), HostRanges(memory))  # type: ignore[arg-type]
     executor = Executor(memory, 2, cache, time.perf_counter, device.found.append, device.printed.append)
     device.machine.executor = executor
-    patch_triton(device.machine, HostRanges(memory), cache, "cpu")
+    patch_triton(device.machine, device.ranges, cache, "cpu")
     return device
 
 

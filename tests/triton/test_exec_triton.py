@@ -70,3 +70,39 @@ def test_a_python_without_kcheck_is_told_with_both_fixes(tmp_path: Path) -> None
     assert f"{python} -m pip install kcheck" in done.stderr
     assert f"kcheck exec -- {shlex.quote(sys.executable)} ..." in done.stderr
     assert done.returncode == 2
+
+
+TUNED = PROGRAM.replace(
+    "@triton.jit",
+    """
+tried = []
+
+def config(block, warps):
+    return triton.Config({"BLOCK": block}, num_warps=warps, pre_hook=lambda given: tried.append(block))
+
+@triton.autotune([config(*pair) for pair in CONFIGS], key=["n"])
+@triton.jit""",
+).replace("double[(2,)](x, out, 100, BLOCK=64)", "double[lambda given: (-(-100 // given['BLOCK']),)](x, out, 100)")
+
+
+def tried_blocks(tmp_path: Path, configs: list[tuple[int, int]], *options: str) -> list[int]:
+    """The blocks of the configurations, each a block and a number of warps, that the autotuner ran or tried to."""
+    program = TUNED.replace("LIMIT", "n").replace("CONFIGS", str(configs))
+    done = run(tmp_path, f"{program}\nprint(*dict.fromkeys(tried))", *options)
+    assert (done.stderr, done.returncode) == ("", 0)
+    right, used = done.stdout.splitlines()
+    assert right == "True"
+    return [int(block) for block in used.split()]
+
+
+def test_the_autotuner_tries_every_configuration(tmp_path: Path) -> None:
+    assert tried_blocks(tmp_path, [(32, 4), (64, 4), (128, 4)]) == [32, 64, 128]
+
+
+def test_the_autotuner_tries_as_many_configurations_as_asked_for(tmp_path: Path) -> None:
+    assert tried_blocks(tmp_path, [(32, 4), (64, 4), (128, 4)], "--autotune=2") == [32, 64]
+
+
+def test_a_configuration_that_triton_rejects_does_not_count(tmp_path: Path) -> None:
+    """A block has at most 1,024 threads."""
+    assert tried_blocks(tmp_path, [(32, 64), (64, 4), (128, 4)], "--autotune=1") == [32, 64]

@@ -61,20 +61,59 @@ def test_tensors_that_share_memory_are_one_allocation(device: Device) -> None:
     assert not list(device.machine.memory)[1:], "host memory is released after the launch"
 
 
+def test_a_compiled_kernel_needs_no_constants(device: Device) -> None:
+    """A program may keep what a launch returns, and launch it again with the other arguments only."""
+    k = device.kernels
+    x, y, out = (k.tensor(np.ones(64)) for _ in range(3))
+    compiled = k.add[(1,)](x, y, out, 64, BLOCK=64)
+    out.array[:] = 0
+    compiled[(1, 1, 1)](x, y, out, 64)
+    assert out.array.tolist() == [2] * 64
+    compiled[(1, 1, 1)](x, y, out, 64, 64, "not a parameter")
+    with pytest.raises(TypeError, match="the launch passes 2 arguments, but none for out, n"):
+        compiled[(1, 1, 1)](x, y)
+
+
+class TypedPointer:
+    """An address with a type, but no size, such as a program makes from a tensor and an offset."""
+
+    dtype = "fp32"
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def untyped_storage(self) -> TypedPointer:
+        return self
+
+
+@pytest.mark.parametrize("checks", [(), ("racecheck",)])
+def test_an_address_in_a_tensor_is_an_array_up_to_its_end(device: Device, checks: tuple[str, ...]) -> None:
+    """The memory is accessible, because the tensor that it belongs to is."""
+    k = device.kernels
+    device.check(*checks)
+    whole = np.ones(100, np.float32)
+    with device.held(whole):
+        rest = TypedPointer(whole.ctypes.data + 4 * 60)
+        k.add[(1,)](rest, rest, rest, 40, BLOCK=64)
+        assert whole.tolist() == [1] * 60 + [2] * 40
+        assert device.found == []
+        with pytest.raises(RuntimeError, match="an illegal memory access"):
+            k.add[(1,)](rest, rest, rest, 41, BLOCK=64)
+    assert {(finding.rule, finding.index) for finding in device.found} == {("memcheck", (40,))}
+
+
 def test_memory_is_accessible_only_during_the_launch(device: Device) -> None:
     """An address in place of a tensor is one that a launch before has used."""
     k = device.kernels
     x = k.tensor(np.ones(64))
     k.add[(1,)](x, x, x, 64, BLOCK=64)
 
-    class Stale:
-        dtype = "fp32"
-
-        def data_ptr(self) -> int:
-            return x.data_ptr()
-
-    with pytest.raises(TypeError, match="the size of a Stale is unknown; give it a shape or numel"):
-        k.add[(1,)](Stale(), Stale(), Stale(), 64, BLOCK=64)
+    stale = TypedPointer(x.data_ptr())
+    with pytest.raises(TypeError, match="the size of a TypedPointer is unknown; give it a shape or numel"):
+        k.add[(1,)](stale, stale, stale, 64, BLOCK=64)
 
 
 def test_programs_that_write_one_element_race(device: Device) -> None:

@@ -12,7 +12,10 @@ from kcheck.ptx.analysis import spill_sets
 from kcheck.ptx.analysis.cfg import Cfg, is_collective
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.records import load_field, store_field
+from kcheck.ptx.ir.calls import call
+from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.records import load_field, record, store_field
+from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
 from kcheck.ptx.lowering import warp_emulation
 from kcheck.ptx.lowering.apply import apply
@@ -67,13 +70,32 @@ def read_mask(fn: FunctionLowering, name: str) -> Value:
     return fn.b.value(f"load i{fn.width}, ptr {name}", f"i{fn.width}")
 
 
+_WAITING = Signature("@kcheck.waiting", "i32", {"warp": "ptr", "points": "i32"})
+"""The lanes of a vector that wait at any of its suspension points. A function, because each shuffle calls it if a
+lane is missing: in a large kernel, shuffles times points would be a large part of the code."""
+
+
+def _waiting() -> Definition:
+    f = FunctionBuilder(_WAITING, "noinline", attributes="cold")
+    points = record(f, "warp", SuspendedLanes)
+    found, point = f.variable("i32", 0), f.variable("i32", 0)
+    with f.loop():
+        with f.if_(point.value >= f.argument("points")):
+            f.break_()
+        found.value = found.value | points[point.value].load(SuspendedLanes.waiting)
+        point.value = point.value + 1
+    f.ret(found.value)
+    return f.definition()
+
+
 def left(fn: FunctionLowering, points: Sequence[SuspensionPoint], masks: Sequence[str]) -> Value:
     """The lanes of a warp that exited: those that neither run now nor wait at a point, and those in ``masks``."""
     b = fn.b
     there = Value("%mask", "i32")
-    for point in points:
-        lanes = point_address(b, point.number)
-        there = b.lor(there, load_field(b, SuspendedLanes, lanes.text, SuspendedLanes.waiting))
+    if points:
+        if _WAITING.name not in fn.unit.definitions:
+            fn.unit.definitions[_WAITING.name] = _waiting()
+        there = b.lor(there, call(b, _WAITING, warp=Value("%warp", "ptr"), points=len(points)))
     gone = b.invert(there)
     for name in masks:
         gone = b.lor(gone, read_mask(fn, name))
