@@ -27,7 +27,7 @@ from kcheck.ptx.syntax.ast import (
 from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, parameters, type_name, variables
 from kcheck.ptx.syntax.lexer import describe
-from kcheck.ptx.syntax.modifiers import in_order
+from kcheck.ptx.syntax.modifier_order import in_order
 from kcheck.ptx.syntax.written_out import written_out
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})

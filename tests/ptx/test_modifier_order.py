@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcheck.ptx.syntax.ast import Instruction
-from kcheck.ptx.syntax.modifiers import in_order
+from kcheck.ptx.syntax.modifier_order import in_order
 from kcheck.ptx.syntax.opcodes import ATOMICS
 from kcheck.ptx.syntax.parser import parse
 from kcheck.ptx.syntax.types import TYPES
