@@ -103,11 +103,16 @@ def _told_shape(shape: tuple[str, ...]) -> str:
     return f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
 
 
+_NO_DYNAMIC = "the launch has no dynamic shared memory: pass its size in bytes"
+
+
 def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
     label = naming.shared(site, fault.address, outside=fault.size)
     if label is not None:
         return _outside(verb, fault, site, label, naming, is_shared=True)
     base, size = naming.window(fault.address)
+    if not size:
+        return Told(f"{verb} {_bytes(fault.size)} of shared memory, but the block has none", _NO_DYNAMIC)
     where = _around(fault.address, base, base + size)
     return Told(
         f"{verb} {_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", "check the index"
@@ -130,7 +135,7 @@ def _outside(
 ) -> Told:
     """An access outside a known array."""
     if 0 in label.shape:
-        fix = f"{label.name} is empty: guard the access, or do not launch"
+        fix = _NO_DYNAMIC if is_shared else f"{label.name} is empty: guard the access, or do not launch"
         return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
     of_block = None if is_shared else _of_block(label, fault, naming)
     is_shared = is_shared or of_block is not None

@@ -9,10 +9,11 @@ line.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
@@ -73,7 +74,7 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
     root = _merged(shown)
     sets = [{root[key] for key in keys} for keys in shown]
     counts = Counter(key for keys in sets for key in keys)
-    order = sorted(counts, key=lambda key: (_rank(key), -counts[key], key))
+    order = sorted(counts, key=lambda key: (_rank(key), -counts[key], _by_line(key)))
     place = {key: number for number, key in enumerate(order)}
     owner = [min(keys, key=place.__getitem__) for keys in sets]
     first = min(owner, key=place.__getitem__, default=None)
@@ -106,6 +107,12 @@ def _order(rule: str) -> int:
 
 def _rank(key: Key) -> int:
     return _order(key[0])
+
+
+def _by_line(key: Key) -> Any:
+    """Sorts line 9 of a file before line 10: the first error of a compiler is often the cause of the others."""
+    rule, kernel, where = key
+    return rule, kernel, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", where)]
 
 
 def _symptoms(verdict: Verdict) -> list[Key]:
@@ -160,7 +167,7 @@ def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
         return key
 
     def union(one: Key, other: Key) -> None:
-        kept, merged = sorted((find(one), find(other)), key=lambda key: (_rank(key), key))
+        kept, merged = sorted((find(one), find(other)), key=lambda key: (_rank(key), _by_line(key)))
         root[merged] = kept
 
     at_line: dict[tuple[str, str, str], Key] = {}

@@ -107,6 +107,11 @@ __global__ void tile(const float* x, float* y, int n) {
   __syncthreads();
   y[threadIdx.x] = tile[threadIdx.x / 8 + 1][threadIdx.x % 8];
 }
+__global__ void dynamic(const float* x, float* y, int n) {
+  extern __shared__ float all[];
+  all[threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = 2 * all[threadIdx.x];
+}
 __global__ void pairs(const float* x, float* y, int n) {
   __shared__ Pair pairs[N / 2];
   if (threadIdx.x < 32) pairs[threadIdx.x] = Pair{x[threadIdx.x], 1.0f};
@@ -134,7 +139,7 @@ def made(tmp_path_factory):
     project.write("kernels/race.cu", RACE)
     project.spec("race", "kernel: kernels/race.cu:twice")
     project.write("kernels/outside.cu", OUTSIDE)
-    for op in ("row", "tile", "pairs"):
+    for op in ("row", "tile", "pairs", "dynamic"):
         project.spec(f"outside_{op}", f"kernel: kernels/outside.cu:{op}\ndims: {{N: [64]}}\ncases: {{count: 1}}")
     for name in ("twice", "past", "wrong"):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
@@ -217,6 +222,13 @@ def test_a_shared_array_is_told_as_it_is_declared(made, op, message):
     """PTX has the sizes of shared arrays in bytes only: neither axes nor structures."""
     found = next(f for case in made[f"outside_{op}"]["cases"] for f in case["findings"])
     assert (found["rule"], found["message"]) == ("memcheck", message)
+
+
+def test_dynamic_shared_memory_that_the_launch_does_not_have(made):
+    """The index is right: the size is missing."""
+    found = next(f for case in made["outside_dynamic"]["cases"] for f in case["findings"])
+    assert found["message"] == "writes 4 bytes of shared memory, but the block has none"
+    assert found["fix"] == "the launch has no dynamic shared memory: pass its size in bytes"
 
 
 def test_device_variables_have_their_first_values_in_every_case(made):

@@ -69,6 +69,13 @@ def test_faults_of_the_launch_explain_everything() -> None:
         assert cause.rule == rule
 
 
+def test_of_errors_in_all_cases_the_one_on_the_first_line_is_the_cause() -> None:
+    """A name that is undefined on line 91 makes calls fail that come later in the file."""
+    found = at("compile", 145), at("compile", 91), at("compile", 152)
+    cause, *_ = causes([failing(n, *found) for n in range(3)])
+    assert cause.found[0].place == Span("k.py", 91)
+
+
 def test_a_rule_without_a_place_in_the_order_explains_values_only() -> None:
     """A rule that the order does not name comes after the sanitizers and before the values."""
     (cause,) = causes([failing(0, WRONG, at("new rule", 3))])
