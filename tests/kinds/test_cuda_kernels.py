@@ -108,9 +108,9 @@ __global__ void tile(const float* x, float* y, int n) {
   y[threadIdx.x] = tile[threadIdx.x / 8 + 1][threadIdx.x % 8];
 }
 __global__ void dynamic(const float* x, float* y, int n) {
-  extern __shared__ float all[];
-  all[threadIdx.x] = x[threadIdx.x];
-  y[threadIdx.x] = 2 * all[threadIdx.x];
+  extern __shared__ float room[];
+  room[threadIdx.x] = x[threadIdx.x];
+  y[threadIdx.x] = 2 * room[threadIdx.x];
 }
 __global__ void pairs(const float* x, float* y, int n) {
   __shared__ Pair pairs[N / 2];
