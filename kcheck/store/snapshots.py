@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
-
 from kcheck.model import DTYPES, ArraySnapshot, Case, Snapshot
 from kcheck.store.documents import DocumentRefused, dumps, loads
 
@@ -30,6 +28,8 @@ def digest(content: bytes) -> bytes:
 
 def bits(outputs: Mapping[str, Any]) -> dict[str, str]:
     """A digest of the bits of each output, in hexadecimal; NaNs with different payloads are different bits."""
+    import numpy as np  # lazy: a list of failures needs no arrays
+
     return {name: digest(np.ascontiguousarray(array).tobytes()).hex() for name, array in outputs.items()}
 
 
@@ -74,6 +74,8 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
     Raises:
         DocumentRefused: :func:`pack` did not make it, or a blob does not match its name.
     """
+    import numpy as np
+
     try:
         found = json.loads(document)
         arrays = tuple(_array(each, blob) for each in found["arrays"])
@@ -137,6 +139,8 @@ def _once(strides: tuple[int, ...]) -> tuple[slice, ...]:
 
 
 def _array(document: Mapping[str, Any], blob: Callable[[bytes], bytes]) -> ArraySnapshot:
+    import numpy as np
+
     shape, strides = (tuple(_whole(part) for part in document[key]) for key in ("shape", "strides"))
     dtype = DTYPES[document["dtype"]]
     if len(shape) != len(strides) or any(extent < 0 for extent in shape) or document["role"] not in _ROLES:

@@ -40,7 +40,7 @@ def imported(kcheck: Kcheck, *arguments: str, exit_code: int = 0) -> set[str]:
         (("run", "--help"), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("--version",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("config",), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml", "jsonschema"}),
-        (("failures",), {"numba", "llvmlite", "jsonschema", "cuda", "junit_xml", "kcheck.cases"}),
+        (("failures",), {"numba", "numpy", "llvmlite", "jsonschema", "cuda", "junit_xml", "kcheck.cases"}),
         (
             ("completion", "bash"),
             {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"},
