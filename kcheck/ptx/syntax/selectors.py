@@ -95,6 +95,8 @@ def _scalar(i: Instruction, file: str, new: New) -> Iterator[Instruction]:
             _fail(i, file, f"operand {place + 1} has no selector here")
         if place == 0:
             continue
+        if place >= len(kinds):
+            _fail(i, file, f"the type of operand {place + 1} is missing")
         first, bits = _FIELDS[operand.selector]
         operands[place] = new("b32")
         sources = (operands[place], operand.register, Integer(first), Integer(bits))
