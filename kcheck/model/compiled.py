@@ -49,6 +49,7 @@ class Launched:
         is_local: whether it has no name at the top level of its file, as a kernel that a function creates and
             returns. It cannot be loaded from the file.
         given: the kernel itself if it is local; None outside the process that launched it.
+        again: compiles ``code`` for another target; None if that is impossible, or outside that process.
     """
 
     kernel: str
@@ -59,6 +60,7 @@ class Launched:
     code: CompiledKernel | None = None
     is_local: bool = False
     given: Callable[..., Any] | None = field(default=None, repr=False)
+    again: Callable[[str], CompiledKernel] | None = field(default=None, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = (self.kernel, self.place, self.signature, self.block, self.shared, self.code, self.is_local)

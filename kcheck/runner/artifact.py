@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Self, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
-from kcheck.device.assembler import assembled
+from kcheck.device.assembler import assembled, capability
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
+from kcheck.device.kinds.compiled import NotCompiled
 from kcheck.device.precompile import Precompile, begin
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec
@@ -79,9 +81,7 @@ class ArtifactCheck:
             for seen in kernels_launched(spec, launched, notes):
                 targets = self._artifact.targets
                 if seen.codes:
-                    kernels += [
-                        assembled(code, target, sass=self._wants_sass) for target in targets for code in seen.codes
-                    ]
+                    kernels += seen.assembled(targets, notes, sass=self._wants_sass)
                 elif self._device.compiles_in_process:
                     kernels += compile_here(
                         spec.root, seen.function, seen.signatures, targets, sass=self._wants_sass
@@ -112,6 +112,9 @@ def compile_ahead(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Precom
     return begin(spec, cases, sanitizers, any_stride=True)
 
 
+_Again: TypeAlias = Callable[[str], CompiledKernel] | None
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchedKernel:
     """A kernel that a launcher launched.
@@ -119,28 +122,45 @@ class LaunchedKernel:
     Attributes:
         signatures: the signatures of its launches, each once, in order.
         blocks: its threads per block and the bytes of dynamic shared memory, each pair once, in order.
-        codes: the code that ran, for a kernel that is not Numba's.
+        codes: the code that ran, for a kernel that is not Numba's, and what compiles it for another target.
     """
 
     function: FunctionRef
     signatures: tuple[Signature, ...]
     blocks: tuple[tuple[Index3, int], ...]
-    codes: tuple[CompiledKernel, ...] = ()
+    codes: tuple[tuple[CompiledKernel, _Again], ...] = ()
 
     @property
     def largest(self) -> tuple[Index3, int]:
         """The block with the most threads, then with the most shared memory."""
         return max(self.blocks, key=lambda one: (math.prod(one[0]), one[1]))
 
+    def assembled(self, targets: Sequence[str], notes: list[str], *, sass: bool) -> list[CompiledKernel]:
+        """``codes``, assembled for each target: compiled again if the GPU ran code for a later one."""
+        found = []
+        for target in targets:
+            for code, again in self.codes:
+                if capability(code.target) <= capability(target):
+                    found.append(assembled(code, target, sass=sass))
+                elif again is None:
+                    ran = f"{code.kernel} ran as code for {code.target}"
+                    notes.append(f"artifact was not checked for {target}: {ran}; run it with --device cpu")
+                else:
+                    try:
+                        found.append(assembled(again(target), target, sass=sass))
+                    except NotCompiled as refused:
+                        found.append(replace(code, target=target, entry="", ptx="", problem=str(refused)))
+        return found
+
 
 def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
     """The kernels that a launcher launched; adds to ``notes`` those that cannot be compiled again."""
     found: dict[tuple[FunctionRef, object], tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
-    others: dict[FunctionRef, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
+    others: dict[FunctionRef, tuple[dict[CompiledKernel, _Again], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
         if one.code is not None:
             codes, sizes = others.setdefault(FunctionRef(one.place.file, one.kernel, one.place), ({}, {}))
-            codes[one.code] = None
+            codes[one.code] = one.again
             sizes[one.block, one.shared] = None
             continue
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
@@ -160,7 +180,10 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
             LaunchedKernel(function, tuple(types), tuple(blocks))
             for (function, _), (types, blocks) in found.items()
         ),
-        *(LaunchedKernel(function, (), tuple(sizes), tuple(codes)) for function, (codes, sizes) in others.items()),
+        *(
+            LaunchedKernel(function, (), tuple(sizes), tuple(codes.items()))
+            for function, (codes, sizes) in others.items()
+        ),
     )
 
 

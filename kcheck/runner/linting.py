@@ -13,7 +13,7 @@ from kcheck.cases import materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
-from kcheck.device.assembler import assemble, assembled, link
+from kcheck.device.assembler import assemble, link
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, no_disassembler
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry
@@ -87,7 +87,7 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
         assert device is not None
         for seen in _launched(spec, device, notes):
             if seen.codes:
-                add([assembled(code, target, sass=sass) for target in chosen for code in seen.codes], seen.largest)
+                add(seen.assembled(chosen, notes, sass=sass), seen.largest)
             elif seen.function.given is None:
                 made = Compilation(spec.root, seen.function, seen.signatures, chosen, sass=sass)
                 add(made.result(), seen.largest)

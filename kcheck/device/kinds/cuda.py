@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from kcheck.device.artifact import no_compiler
@@ -99,10 +99,7 @@ class _Compiler:
         file = Path(root) / kernel.path
         folders = (*self.folders, str(file.parent), *(os.path.join(root, folder) for folder in include))
         try:
-            source = _source(file, expression, folders, options)
-            return _unit(kernel, told, target, source)
-        except CompileFailed as failed:
-            raise _explained(failed, kernel, file) from None
+            return _compiled(kernel, told, _source(file, expression, folders, options), target)
         except (OSError, UnicodeDecodeError) as error:
             raise KernelError(Span(shown(file)), f"this file cannot be read: {error}") from error
 
@@ -129,6 +126,13 @@ def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
     return {name for name in names if not any(place.endswith("/" + name) for place in there)}
 
 
+def _compiled(kernel: KernelRef, told: str, source: Source, target: str) -> Unit:
+    try:
+        return _unit(kernel, told, target, source)
+    except CompileFailed as failed:
+        raise _explained(failed, kernel, Path(source.file)) from None
+
+
 @lru_cache(maxsize=256)
 def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
     from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with C++ needs it
@@ -143,7 +147,8 @@ def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
         for n, (slot, typed) in enumerate(zip(declared, made.parameters, strict=True))
     )
     place = Span(as_typed(source.file), seen.line if seen is not None else 1, 1)
-    return Unit(kernel, place, told, target, made.ptx, made.entry, parameters)
+    again = partial(_compiled, kernel, told, source)
+    return Unit(kernel, place, told, target, made.ptx, made.entry, parameters, again)
 
 
 def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:

@@ -54,6 +54,8 @@ class Unit:
         kernel: its reference in the spec; ``place`` is where it is defined.
         instance: its name in reports, such as ``softmax<float, 4>``.
         entry: its name in the PTX.
+        for_target: compiles it for another target; None if it cannot be compiled again. Raises
+            :class:`kcheck.device.kinds.compiled.NotCompiled`.
     """
 
     kernel: KernelRef
@@ -63,6 +65,7 @@ class Unit:
     ptx: str
     entry: str
     parameters: tuple[Parameter, ...]
+    for_target: Callable[[str], Unit] | None = field(default=None, repr=False)
 
     def code(self, signature: Signature) -> CompiledKernel:
         """The kernel as a record for the linter, not assembled."""
@@ -80,9 +83,11 @@ class UnitRun:
 
     def launched(self) -> Launched:
         """The record of the launch."""
-        unit = self.unit
-        code = unit.code(self.signature or ())
-        return Launched(unit.instance, unit.place, self.signature, self.block, self.shared, code)
+        unit, signature = self.unit, self.signature or ()
+        compile_for = unit.for_target
+        again = None if compile_for is None else lambda target: compile_for(target).code(signature)
+        code = unit.code(signature)
+        return Launched(unit.instance, unit.place, self.signature, self.block, self.shared, code, again=again)
 
 
 @dataclass

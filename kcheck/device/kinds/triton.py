@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -250,9 +251,21 @@ def _unit(kernel: KernelRef | None, compiled: Any) -> Unit:
     told = ", ".join(f"{names[path[0]]}={value}" for path, value in constants.items() if len(path) == 1)
     instance = f"{kernel.name}<{told}>" if told else kernel.name
     target = f"sm_{metadata.target.arch}"
-    unit = Unit(kernel, place, instance, target, ptx, metadata.name, ptx_parameters(entry))
+    again = partial(_unit_for, kernel, compiled)
+    unit = Unit(kernel, place, instance, target, ptx, metadata.name, ptx_parameters(entry), again)
     compiled._kcheck_unit = unit
     return unit
+
+
+def _unit_for(kernel: KernelRef, compiled: Any, target: str) -> Unit:
+    """The kernel, compiled for another target."""
+    metadata, arch = compiled.metadata, int("".join(filter(str.isdigit, target)))
+    if arch != metadata.target.arch:
+        options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+        target_of = import_module("triton.backends.compiler").GPUTarget
+        compile_again = import_module("triton").compile
+        compiled = compile_again(compiled.src, target=target_of("cuda", arch, WARP), options=options)
+    return _unit(kernel, compiled)
 
 
 def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
@@ -289,8 +302,6 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
     assert spec.kernel is not None
     patch_triton_to_compile()
     kernel = load(spec)
-    triton = import_module("triton")
-    target_of = import_module("triton.backends.compiler").GPUTarget
     made: dict[tuple[str, str, Signature], CompiledKernel] = {}
     for case in cases:
         signature = signature_of_case(spec, case)
@@ -305,14 +316,8 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
                 )
                 made.setdefault(("", target, signature), failed)
             continue
-        metadata = first.metadata
-        options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
         for target in targets:
-            arch = int("".join(filter(str.isdigit, target)))
-            other = first
-            if arch != metadata.target.arch:
-                other = triton.compile(first.src, target=target_of("cuda", arch, WARP), options=options)
-            unit = _unit(spec.kernel, other)
+            unit = _unit_for(spec.kernel, first, target)
             made.setdefault((unit.instance, target, signature), assembled(unit.code(signature), target, sass=sass))
     return tuple(made.values())
 
