@@ -182,9 +182,9 @@ def _framework(value: Any) -> str:
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of any framework."""
-    return isinstance(value, np.ndarray) or any(
-        hasattr(value, name) for name in ("__cuda_array_interface__", "__dlpack__")
-    )
+    if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
+        return True
+    return hasattr(value, "__cuda_array_interface__")  # last: raises for a CUDA tensor of torch that requires grad
 
 
 def is_traced(value: Any) -> bool:

@@ -60,7 +60,8 @@ made = torch.cuda.Stream
 
 class Stream(made):
     def __new__(cls, *args, **kwargs):
-        streams.append(threading.current_thread().name)
+        if "stream_id" not in kwargs:  # not a handle of a stream that exists, as current_stream() makes
+            streams.append(threading.current_thread().name)
         return made.__new__(cls, *args, **kwargs) if made.__new__ is not object.__new__ else object.__new__(cls)
 
 
