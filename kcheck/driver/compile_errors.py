@@ -102,6 +102,9 @@ def explain(error: BaseException) -> CompileError:
     place = compiler_place(error)
     line = _Line(place)
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
+    if isinstance(error, AttributeError) and "module 'numpy' has no attribute" in text:
+        what = f"numba-cuda does not work with this version of NumPy: {text}"
+        return CompileError(what, "pip install 'numpy<2.5'", None)
     if ufunc := _unknown_ufunc(error):
         fix = f"write math.{ufunc}" if ufunc in _IN_MATH else "write it with operators, if, or functions of math"
         called = line.call(ufunc) or f"np.{ufunc}"

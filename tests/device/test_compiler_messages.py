@@ -235,6 +235,13 @@ def test_a_kernel_that_returns_a_value_is_told_in_plain_words() -> None:
     assert why.fix == "write the result to an array argument"
 
 
+def test_a_numpy_that_is_too_new_is_told_with_the_version_to_install() -> None:
+    """numba-cuda 0.30 with NumPy 2.5, at the first kernel that it compiles."""
+    why = explain(AttributeError("module 'numpy' has no attribute 'row_stack'"))
+    assert why.message.startswith("numba-cuda does not work with this version of NumPy: ")
+    assert why.fix == "pip install 'numpy<2.5'"
+
+
 class NumbaError(Exception):
     """Named as the base of Numba's errors."""
 
