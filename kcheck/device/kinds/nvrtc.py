@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module, metadata
@@ -188,11 +189,10 @@ def toolkit_folders() -> tuple[str, ...]:
         folder = pathfinder.find_nvidia_header_directory(name)
         if folder is not None:
             found[os.path.realpath(folder)] = None
-    for folder in tuple(found):  # wheels of CUDA 12 have a folder for each package: nvidia/cuda_nvcc/include/crt
-        wheels = Path(folder).parents[1]
-        if wheels.name == "nvidia":
-            found |= dict.fromkeys(str(crt.parent) for crt in sorted(wheels.glob("*/include/crt")))
-    return tuple(found)
+    # Wheels of CUDA 12 have a folder for each package, nvidia/cuda_nvcc/include/crt, and may be in another site.
+    sites = dict.fromkeys([*(str(Path(folder).parents[2]) for folder in found), *sys.path])
+    crt = (part for site in sites for part in sorted(Path(site).glob("nvidia/*/include/crt")))
+    return tuple(dict.fromkeys([*found, *(os.path.realpath(part.parent) for part in crt)]))
 
 
 def _compile(source: Source, target: str) -> Compiled:
