@@ -17,6 +17,8 @@ from kcheck.oracle.rounding import Floats
 Array: TypeAlias = npt.NDArray[Any]
 
 _LEAST_EXPONENT = -126
+_ZERO_FACTOR = -1000
+"""The exponent of a factor that is zero: its products are never the largest."""
 
 
 def in_order(a: Floats, b: Floats, sums: TensorSum, *, backwards: bool = False) -> Floats:
@@ -27,7 +29,7 @@ def in_order(a: Floats, b: Floats, sums: TensorSum, *, backwards: bool = False) 
         backwards: start with the last block.
     """
     length = a.shape[-1]
-    exponents_a, exponents_b = _exponents(a), _exponents(b)
+    exponents_a, exponents_b = (np.where(x == 0, _ZERO_FACTOR, _exponents(x)) for x in (a, b))
     total: Floats = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     starts = range(0, length, sums.terms)
     for start in reversed(starts) if backwards else starts:

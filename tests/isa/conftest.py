@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kcheck.device.cuda import driver_answers
-from tests.isa.machines import Cpu, Gpu
+from tests.isa import texture_machine
+from tests.isa.machines import DEVICE, ON_THE_DEVICE, WIDTHS, Cpu, Gpu, Machine
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,25 @@ def gpu() -> Gpu:
     if not driver_answers():
         pytest.skip("no CUDA device")
     return Gpu()
+
+
+@pytest.fixture
+def machine(cpu: Callable[[int], Cpu], request: pytest.FixtureRequest) -> Callable[[int], Machine]:
+    """kcheck's cpu by lane width, or the CUDA device."""
+    return lambda width: request.getfixturevalue("gpu") if width == DEVICE else cpu(width)
+
+
+@pytest.fixture(scope="module", params=WIDTHS)
+def cpu_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> texture_machine.Device:
+    """A device; objects can be of any kind, the compiled kernels are shared."""
+    return texture_machine.Device(tmp_path_factory.mktemp("cache"), request.param)
+
+
+@pytest.fixture(scope="module", params=[*WIDTHS, ON_THE_DEVICE])
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> texture_machine.Device:
+    """Likewise, or the CUDA device of this computer."""
+    if request.param != DEVICE:
+        return texture_machine.Device(tmp_path_factory.mktemp("cache"), request.param)
+    if not driver_answers():
+        pytest.skip("no CUDA device")
+    return texture_machine.Gpu()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
@@ -47,6 +50,13 @@ def _parameters(addresses: Sequence[int], last: bytes) -> bytes:
     """A kernel's parameters as they lie in memory."""
     packed = struct.pack(f"<{len(addresses)}Q", *addresses)
     return packed.ljust(-(-len(packed) // 16) * 16, b"\0") + last if last else packed
+
+
+WIDTHS = (1, 8, 32)
+DEVICE = 0
+"""In the place of a number of lanes: the CUDA device of this computer."""
+ON_THE_DEVICE = pytest.param(DEVICE, marks=pytest.mark.gpu, id="gpu")
+ON_ALL_MACHINES = pytest.mark.parametrize("width", [1, 8, ON_THE_DEVICE])
 
 
 class Machine(Protocol):
@@ -138,7 +148,7 @@ def _structure(content: bytes) -> ctypes.Structure:
 
 
 class Gpu:
-    """A CUDA device: the same text, compiled by the driver.
+    """A CUDA device: the same text, compiled by the driver for this device.
 
     Raises:
         RuntimeError: the driver refuses something.
@@ -170,7 +180,8 @@ class Gpu:
 
     def run(self, launch: Launch) -> Ran:
         driver = self._driver
-        library = self._check(driver.cuLibraryLoadData(launch.text.encode() + b"\0", [], [], 0, [], [], 0))
+        text = re.sub(r"\.target sm_\d+", f".target sm_{self.capability}", launch.text)
+        library = self._check(driver.cuLibraryLoadData(text.encode() + b"\0", [], [], 0, [], [], 0))
         addresses = []
         try:
             kernel = self._check(driver.cuLibraryGetKernel(library, launch.entry.encode()))
@@ -201,6 +212,6 @@ class Gpu:
                 after.append(bytes(room))
         finally:
             for address in addresses:
-                self._check(driver.cuMemFree(address))
-            self._check(driver.cuLibraryUnload(library))
+                driver.cuMemFree(address)
+            driver.cuLibraryUnload(library)
         return Ran(tuple(after))

@@ -11,7 +11,7 @@ import pytest
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.syntax.parser import parse
-from tests.isa.machines import Cpu, Launch, sanitized
+from tests.isa.machines import ON_ALL_MACHINES, Launch, Machine, sanitized
 
 THREADS = 48
 KERNEL = """
@@ -68,12 +68,12 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("width", [1, 8])
+@ON_ALL_MACHINES
 @pytest.mark.parametrize("name", list(ROWS))
-def test_a_value_of_128_bits(name: str, width: int, cpu: Callable[[int], Cpu]) -> None:
+def test_a_value_of_128_bits(name: str, width: int, machine: Callable[[int], Machine]) -> None:
     statements, expected = ROWS[name]
     launch = Launch(KERNEL.format(statements=statements), "one", (DATA, bytes(16 * THREADS)), 1, THREADS)
-    ran = cpu(width).run(launch)
+    ran = machine(width).run(launch)
     assert not ran.found
     results = struct.unpack(f"<{2 * THREADS}Q", ran.buffers[1])
     for t in range(THREADS):

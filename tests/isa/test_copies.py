@@ -17,7 +17,7 @@ from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.compile import lower
 from kcheck.ptx.syntax.parser import parse
-from tests.isa.machines import Cpu, Launch
+from tests.isa.machines import DEVICE, ON_THE_DEVICE, Cpu, Launch, Machine
 
 THREADS = 64
 CELL = 16  # bytes of a thread's cell in shared memory
@@ -72,7 +72,7 @@ def out(cell: str = "%mine") -> str:
     return f"ld.shared.v4.b32 {{%r0, %r1, %r2, %r3}}, [{cell}];\nst.global.v4.b32 [%dst], {{%r0, %r1, %r2, %r3}};"
 
 
-def run(text: str, machine: Cpu, sizes: list[int]) -> tuple[bytes, bytes]:
+def run(text: str, machine: Machine, sizes: list[int]) -> tuple[bytes, bytes]:
     """What was copied from, and the result."""
     source = random.Random(7).randbytes(THREADS * CELL)
     given = struct.pack(f"<{THREADS}I", *sizes)
@@ -86,7 +86,15 @@ def cells(data: bytes) -> list[bytes]:
     return [data[at : at + CELL] for at in range(0, len(data), CELL)]
 
 
-@pytest.mark.parametrize(("width", "address"), [(1, "%mine"), (8, "%mine32"), (32, "%mine32")])
+@pytest.mark.parametrize(
+    ("width", "address"),
+    [
+        (1, "%mine"),
+        (8, "%mine32"),
+        (32, "%mine32"),
+        pytest.param(DEVICE, "%mine", marks=pytest.mark.gpu, id="gpu"),
+    ],
+)
 @pytest.mark.parametrize(
     ("name", "size"),
     [
@@ -98,44 +106,45 @@ def cells(data: bytes) -> list[bytes]:
     ],
 )
 def test_a_copy_writes_its_bytes_and_no_more(
-    name: str, size: int, width: int, address: str, cpu: Callable[[int], Cpu]
+    name: str, size: int, width: int, address: str, machine: Callable[[int], Machine]
 ) -> None:
     """4, 8 or 16 bytes arrive; the rest of the cell stays. A shared address may have 32 bits."""
     text = kernel(f"cp.async.{name} [{address}], [%src], {size};\n{COMMIT}\n{WAIT}\n{out()}")
-    source, result = run(text, cpu(width), [0] * THREADS)
+    source, result = run(text, machine(width), [0] * THREADS)
     for copied, cell in zip(cells(source), cells(result), strict=True):
         assert cell == copied[:size] + bytes([FILL] * (CELL - size))
 
 
-@pytest.mark.parametrize("width", [1, 32])
+@pytest.mark.parametrize("width", [1, 32, ON_THE_DEVICE])
 @pytest.mark.parametrize("size", [4, 8, 16])
-def test_what_is_not_read_is_zero(size: int, width: int, cpu: Callable[[int], Cpu]) -> None:
+def test_what_is_not_read_is_zero(size: int, width: int, machine: Callable[[int], Machine]) -> None:
     """PTX ISA: with a source size below the size of the copy, the remaining bytes are filled with zeros."""
     sizes = [random.Random(n).randrange(size + 1) for n in range(THREADS)]
     text = kernel(f"cp.async.ca.shared.global [%mine], [%src], {size}, %n;\n{COMMIT}\n{WAIT}\n{out()}")
-    source, result = run(text, cpu(width), sizes)
+    source, result = run(text, machine(width), sizes)
     for amount, copied, cell in zip(sizes, cells(source), cells(result), strict=True):
         assert cell == copied[:amount] + bytes(size - amount) + bytes([FILL] * (CELL - size))
 
 
-@pytest.mark.parametrize("width", [1, 8])
-def test_a_source_may_be_ignored(width: int, cpu: Callable[[int], Cpu]) -> None:
+@pytest.mark.parametrize("width", [1, 8, ON_THE_DEVICE])
+def test_a_source_may_be_ignored(width: int, machine: Callable[[int], Machine]) -> None:
     """With a true predicate nothing is read, and zeros are written."""
     body = (
         f"setp.ne.u32 %p0, %n, 0;\ncp.async.cg.shared.global [%mine], [%src], 16, %p0;\n{COMMIT}\n{WAIT}\n{out()}"
     )
     ignored = [n % 3 for n in range(THREADS)]
-    source, result = run(kernel(body), cpu(width), ignored)
+    source, result = run(kernel(body), machine(width), ignored)
     assert [any(cell) for cell in cells(result)] == [not n for n in ignored]
     assert [c for c, n in zip(cells(result), ignored, strict=True) if not n] == cells(source)[::3]
 
 
 @pytest.mark.parametrize("width", [1, 8])
-def test_a_cache_policy_changes_nothing(width: int, cpu: Callable[[int], Cpu]) -> None:
-    """``createpolicy`` and hints are for caches, which there are none of here."""
+def test_a_cache_policy_changes_nothing(width: int, machine: Callable[[int], Machine]) -> None:
+    """``createpolicy`` and hints are for caches, which there are none of here. (An H100 refuses the instruction to
+    which ptxas 13.0 compiles this.)"""
     hinted = "cp.async.cg.shared.global.L2::cache_hint [%mine], [%src], 16, %wide;"
     body = f"{POLICY}\n{hinted}\n{COMMIT}\n{WAIT}\n{out()}"
-    source, result = run(kernel(body), cpu(width), [0] * THREADS)
+    source, result = run(kernel(body), machine(width), [0] * THREADS)
     assert result == source
 
 
@@ -156,11 +165,11 @@ def test_a_wait_covers_all_groups_but_the_last_ones(allowed: int, width: int, cp
         assert cell[:12] == copied[:done] + bytes([FILL] * (12 - done))
 
 
-@pytest.mark.parametrize("width", [1, 32])
-def test_wait_all_needs_no_group(width: int, cpu: Callable[[int], Cpu]) -> None:
+@pytest.mark.parametrize("width", [1, 32, ON_THE_DEVICE])
+def test_wait_all_needs_no_group(width: int, machine: Callable[[int], Machine]) -> None:
     """It covers copies that were not committed too."""
     text = kernel(f"cp.async.cg.shared.global [%mine], [%src], 16;\ncp.async.wait_all;\n{out()}")
-    source, result = run(text, cpu(width), [0] * THREADS)
+    source, result = run(text, machine(width), [0] * THREADS)
     assert result == source
 
 
@@ -178,8 +187,8 @@ cp.async.cg.shared.global [%mine], [%src], 16;
         assert cell == (bytes([FILL] * CELL) if late else copied)
 
 
-@pytest.mark.parametrize("width", [1, 32])
-def test_more_copies_than_the_queue_holds(width: int, cpu: Callable[[int], Cpu]) -> None:
+@pytest.mark.parametrize("width", [1, 32, ON_THE_DEVICE])
+def test_more_copies_than_the_queue_holds(width: int, machine: Callable[[int], Machine]) -> None:
     """The oldest copies are made early, in order, and none is lost."""
     body = f"""mov.u32 %u, 0;
 AGAIN:
@@ -192,7 +201,7 @@ setp.lt.u32 %p0, %u, 200;
 {COMMIT}
 {WAIT}
 {out()}"""
-    source, result = run(kernel(body), cpu(width), [0] * THREADS)
+    source, result = run(kernel(body), machine(width), [0] * THREADS)
     assert result == source
 
 

@@ -15,7 +15,7 @@ from kcheck.cpu.executor import Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
-from tests.isa.machines import Cpu, Launch
+from tests.isa.machines import ON_ALL_MACHINES, Launch, Machine
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
 ROW = 16  # bytes
@@ -74,12 +74,12 @@ ret;
 """
 
 
-@pytest.mark.parametrize("width", [1, 8])
+@ON_ALL_MACHINES
 @pytest.mark.parametrize("space", [".shared", ""], ids=["shared", "generic"])
 @pytest.mark.parametrize("transposed", [False, True], ids=["", "trans"])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_each_lane_gets_its_elements(
-    count: int, transposed: bool, space: str, width: int, cpu: Callable[[int], Cpu]
+    count: int, transposed: bool, space: str, width: int, machine: Callable[[int], Machine]
 ) -> None:
     """PTX ISA, ldmatrix: lane l holds elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4, or of column l / 4 if
     transposed; the rows of matrix j are at the addresses of lanes 8 j to 8 j + 7."""
@@ -88,7 +88,7 @@ def test_each_lane_gets_its_elements(
     halves = [chance.getrandbits(16) for _ in range(8 * count * stride // 2)]
     text = loading(count, transposed, stride, space=space)
     content = struct.pack(f"<{len(halves)}H", *halves)
-    ran = cpu(width).run(Launch(text, "matrices", (content, bytes(128 * count)), 1, 32))
+    ran = machine(width).run(Launch(text, "matrices", (content, bytes(128 * count)), 1, 32))
     assert ran.found == ()
     results = struct.unpack(f"<{32 * count}I", ran.buffers[1])
     for matrix in range(count):
@@ -102,10 +102,10 @@ def test_each_lane_gets_its_elements(
             assert results[32 * matrix + lane] == high << 16 | low
 
 
-@pytest.mark.parametrize("width", [1, 8])
-def test_movmatrix_transposes(width: int, cpu: Callable[[int], Cpu]) -> None:
+@ON_ALL_MACHINES
+def test_movmatrix_transposes(width: int, machine: Callable[[int], Machine]) -> None:
     """Row r of the result is column r of the source."""
-    ran = cpu(width).run(Launch(MOVE, "move", (struct.pack("<64H", *range(64)), bytes(128)), 1, 32))
+    ran = machine(width).run(Launch(MOVE, "move", (struct.pack("<64H", *range(64)), bytes(128)), 1, 32))
     found = struct.unpack("<64H", ran.buffers[1])
     assert list(found) == [8 * (n % 8) + n // 8 for n in range(64)]
 

@@ -8,9 +8,10 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kcheck.cpu.cache import ObjectCache
@@ -18,7 +19,7 @@ from kcheck.cpu.executor import Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
-from tests.isa.machines import Cpu, Launch
+from tests.isa.machines import Cpu, Gpu, Launch, Machine
 from tests.isa.model.tensor import FORMATS, LAYOUTS, Format, c_place, fused
 
 WARPS = 6
@@ -39,7 +40,7 @@ _BITS = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One instruction; ``tail`` is what follows the types."""
+    """One instruction; ``tail`` is what follows the types, ``most`` the largest K of the machine instruction."""
 
     shape: str
     d: str
@@ -49,6 +50,7 @@ class Form:
     target: int = 80
     saturate: bool = False
     tail: str = ""
+    most: int = 32
 
     def __str__(self) -> str:
         middle = ".satfinite" if self.saturate else ""
@@ -68,6 +70,7 @@ def forms() -> Iterator[Form]:
         for a, b in (("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e5m2")):
             for c in ("f32", "f16"):
                 yield Form(shape, c, a, b, c, 89)
+                yield Form(shape, c, a, b, c, 90)
     yield Form("m8n8k4", "f64", "f64", "f64", "f64")
     yield Form("m16n8k4", "f64", "f64", "f64", "f64", 90)
     for signs, shapes in (("s8 u8", "m8n8k16 m16n8k16 m16n8k32"), ("s4 u4", "m8n8k32 m16n8k32 m16n8k64")):
@@ -139,10 +142,12 @@ def element(form: Form, row: list[int], column: list[int], own: int) -> int:
     if form.a in FORMATS:
         bits = _BITS[form.a]
         fraction, block, kept = 24, min(128 // bits, len(row)), 23
-        if bits == 8:
-            fraction, kept = 13, 13
         if form.target >= 90:
-            fraction, block, kept = 25, len(row), 23
+            fraction, block = 25, min(form.most, len(row))
+            if bits == 8:  # as f16, without C
+                return _added(form, own, _halves_of_eight(form, row, column))
+        elif bits == 8:
+            fraction, kept = 13, 13
         mask = 0xFFFFE000 if form.a == "tf32" else 0xFFFFFFFF
         for k in range(0, len(row), block):
             x, y = ([v & mask for v in side[k : k + block]] for side in (row, column))
@@ -157,6 +162,39 @@ def element(form: Form, row: list[int], column: list[int], own: int) -> int:
     if form.saturate:
         total = max(-(1 << 31), min((1 << 31) - 1, total))
     return total & 0xFFFFFFFF
+
+
+def _halves_of_eight(form: Form, row: list[int], column: list[int]) -> int:
+    """The sum of products of 8-bit floats: of the lower two elements of each register, then of the upper two."""
+    total = 0
+    for elements in ((0, 1), (2, 3)):
+        x, y = (
+            [_as_half(side[k], kind) for k in range(len(side)) if k % 4 in elements]
+            for side, kind in ((row, form.a), (column, form.b))
+        )
+        total = fused(x, y, total, ("f16", "f16", form.c), 25, 23)
+    return total
+
+
+def _as_half(code: int, kind: str) -> int:
+    """The bits of an 8-bit float as f16."""
+    if kind == "e5m2":
+        return code << 8
+    parts = FORMATS[kind].split(code)
+    value = math.nan if isinstance(parts, str) else math.ldexp(parts[0], parts[1] - FORMATS[kind].fraction)
+    return struct.unpack("<H", struct.pack("<e", value))[0] | (code & 0x80) << 8
+
+
+def _added(form: Form, x: int, y: int) -> int:
+    """The sum of two numbers of the type of C, rounded to nearest even."""
+    with np.errstate(all="ignore"):
+        if form.c == "f16":
+            halves = np.array([x, y], np.uint16).view(np.float16)
+            total = halves[0] + halves[1]
+            return 0x7FFF if np.isnan(total) else int(total.view(np.uint16))
+        floats = np.array([x, y], np.uint32).view(np.float32)
+        total = floats[0] + floats[1]
+        return 0x7FFFFFFF if np.isnan(total) else int(total.view(np.uint32))
 
 
 def _integer(code: int, kind: str) -> int:
@@ -182,7 +220,7 @@ def kernel(form: Form, counts: tuple[int, int, int, int]) -> str:
 
     def vector(name: str) -> str:
         registers = ", ".join(f"%{name}{n}" for n in range(names[name]))
-        return f"{{{registers}}}" if names[name] > 1 else registers
+        return f"{{{registers}}}"
 
     order = [f"%{name}{n}" for name in "abc" for n in range(names[name])]
     loads = [f"ld.global.{kind} {r}, [%in+{32 * size * n}];" for n, r in enumerate(order)]
@@ -219,7 +257,7 @@ def packed(codes: list[int], bits: int, unit: int) -> list[int]:
     ]
 
 
-def complaints(form: Form, cpu: Cpu) -> list[str]:
+def complaints(form: Form, machine: Machine) -> list[str]:
     """What differs from the model."""
     bits = _BITS[form.a]
     layout = LAYOUTS[form.shape, bits]
@@ -248,7 +286,7 @@ def complaints(form: Form, cpu: Cpu) -> list[str]:
         content += struct.pack(f"<{len(words)}{'Q' if unit == 64 else 'I'}", *words)
         matrices.append((a, b, c))
     room = WARPS * counts[0] * 32 * unit // 8
-    ran = cpu.run(Launch(kernel(form, counts), "product", (content, bytes(room)), WARPS, 32))
+    ran = machine.run(Launch(kernel(form, counts), "product", (content, bytes(room)), WARPS, 32))
     found = [f"reports {rule}" for rule in ran.found]
     results = struct.unpack(f"<{WARPS * counts[0] * 32}{'Q' if unit == 64 else 'I'}", ran.buffers[1])
     for warp, (a, b, c) in enumerate(matrices):
@@ -291,6 +329,16 @@ def _cases() -> Iterator[object]:
 def test_a_product_has_the_bits_of_the_model(form: Form, width: int, cpu: Callable[[int], Cpu]) -> None:
     """Numbers near 1, any bits, sums that cancel, infinities and NaNs."""
     found = complaints(form, cpu(width))
+    assert not found, "\n".join(found[:10])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("form", [f for f in forms() if f.target == 90 or f.a not in FORMATS], ids=str)
+def test_a_device_has_the_bits_of_the_model(form: Form, gpu: Gpu) -> None:
+    """A CUDA device of sm_90 or later gives what the model says of it."""
+    if gpu.capability < 90:
+        pytest.skip("the model is of other tensor cores")
+    found = complaints(replace(form, target=gpu.capability), gpu)
     assert not found, "\n".join(found[:10])
 
 

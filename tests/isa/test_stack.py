@@ -11,7 +11,7 @@ import pytest
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.syntax.parser import parse
-from tests.isa.machines import Cpu, Launch, sanitized
+from tests.isa.machines import DEVICE, ON_ALL_MACHINES, Launch, Machine, sanitized
 
 THREADS = 40
 KERNEL = """
@@ -106,11 +106,13 @@ def _launch(statements: str) -> Launch:
     return Launch(KERNEL.format(statements=statements), "one", (DATA, bytes(8 * THREADS)), 1, THREADS)
 
 
-@pytest.mark.parametrize("width", [1, 8])
+@ON_ALL_MACHINES
 @pytest.mark.parametrize("name", list(ROWS))
-def test_memory_of_the_stack(name: str, width: int, cpu: Callable[[int], Cpu]) -> None:
+def test_memory_of_the_stack(name: str, width: int, machine: Callable[[int], Machine]) -> None:
+    if (name, width) == ("in some threads only", DEVICE):
+        pytest.skip("an H100 has one stack pointer for a warp, code of ptxas 13.0 moves it for all threads")
     statements, expected = ROWS[name]
-    ran = cpu(width).run(_launch(statements))
+    ran = machine(width).run(_launch(statements))
     assert not ran.found
     results = struct.unpack(f"<{THREADS}Q", ran.buffers[1])
     assert list(results) == [expected(t, SIZES[t]) for t in range(THREADS)]

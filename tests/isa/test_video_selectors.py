@@ -11,7 +11,8 @@ import pytest
 
 from kcheck.errors import PtxError
 from kcheck.ptx.syntax.parser import parse
-from tests.isa.machines import Cpu, Launch
+from tests.isa.differences import differs
+from tests.isa.machines import DEVICE, ON_ALL_MACHINES, Launch, Machine
 
 THREADS = 24
 MASKS = {
@@ -148,12 +149,14 @@ def _forms() -> Iterator[tuple[str, int]]:
     yield from (("vavrg", 2), ("vavrg", 4))
 
 
-@pytest.mark.parametrize("width", [1, 8])
+@ON_ALL_MACHINES
 @pytest.mark.parametrize(("name", "lanes"), list(_forms()))
 def test_masks_and_selectors_are_those_of_the_isa(
-    name: str, lanes: int, width: int, cpu: Callable[[int], Cpu]
+    name: str, lanes: int, width: int, machine: Callable[[int], Machine]
 ) -> None:
     texts = list(statements(name, lanes))
+    if width == DEVICE and differs(texts[0]):
+        pytest.skip("a known difference")
     stored = "\n".join(f"{text}\nst.global.b32 [%to+{4 * n}], %d;" for n, text in enumerate(texts))
     rng = random.Random("sources")
     edges = (0, 0xFFFFFFFF, 0x80808080, 0x7F7F7F7F, 0x80007FFF, 0x01010101)
@@ -165,7 +168,7 @@ def test_masks_and_selectors_are_those_of_the_isa(
         1,
         THREADS,
     )
-    ran = cpu(width).run(launch)
+    ran = machine(width).run(launch)
     assert not ran.found
     results = struct.unpack(f"<{len(texts) * THREADS}I", ran.buffers[1])
     for thread in range(THREADS):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.isa.machines import Cpu, Launch
+from tests.isa.machines import ON_ALL_MACHINES, Launch, Machine
 
 KERNEL = """
 .version 8.3
@@ -34,7 +34,7 @@ ret;
 """
 
 
-def results(cpu: Cpu, statement: str) -> tuple[int, int]:
+def results(cpu: Machine, statement: str) -> tuple[int, int]:
     """%r4, and 7 or 9 for a true or false %p1."""
     ran = cpu.run(Launch(KERNEL.format(statement=statement), "one", (bytes(8),), 1, 1))
     assert not ran.found
@@ -62,9 +62,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("width", [1, 8])
+@ON_ALL_MACHINES
 @pytest.mark.parametrize(("statement", "expected"), ROWS, ids=[row[0] for row in ROWS])
 def test_a_statement_has_the_result_of_the_isa(
-    statement: str, expected: tuple[int, int], width: int, cpu: Callable[[int], Cpu]
+    statement: str, expected: tuple[int, int], width: int, machine: Callable[[int], Machine]
 ) -> None:
-    assert results(cpu(width), statement) == expected
+    assert results(machine(width), statement) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +41,16 @@ class Device:
         if checks is not None:
             executor.checks = checks
         self.machine = Machine((8, 0), executor, clock=iter(range(1 << 30)).__next__)
-        self.table = calls(self.machine, ObjectCache(folder))
+        table = calls(self.machine, ObjectCache(folder))
+        self._begin(lambda name: table[name].callback(name, _crash))
+
+    def _begin(self, call_of: Callable[[str], Callable[..., int]]) -> None:
+        self._call_of = call_of
         self("cuInit", 0)
         self("cuCtxSetCurrent", self.u64("cuDevicePrimaryCtxRetain", 0))
 
     def __call__(self, name: str, *arguments: int) -> None:
-        result = self.table[name].callback(name, _crash)(*arguments)
+        result = self._call_of(name)(*arguments)
         if result:
             raise Refused(f"{name}: {Result(result).name}")
 
@@ -120,8 +125,26 @@ class Device:
         kernel = self.u64("cuLibraryGetKernel", library, _pointer(b"k"))
         values = [ctypes.c_uint64(value) for value in params]
         slots = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        call = self.table["cuLaunchKernel"].callback("cuLaunchKernel", _crash)
+        call = self._call_of("cuLaunchKernel")
         return int(call(kernel, 1, 1, 1, threads, 1, 1, 0, 0, ctypes.addressof(slots), 0))
+
+
+class Gpu(Device):
+    """A CUDA device, by the calls of its driver.
+
+    Raises:
+        OSError: there is no driver.
+    """
+
+    def __init__(self) -> None:
+        self.findings = []
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self._begin(self._function)
+
+    def _function(self, name: str) -> Callable[..., int]:
+        """The newest version of a call; every argument is a whole number."""
+        function = getattr(self._library, f"{name}_v2", None) or getattr(self._library, name)
+        return lambda *arguments: function(*map(ctypes.c_uint64, arguments))
 
 
 _KEPT: list[object] = []

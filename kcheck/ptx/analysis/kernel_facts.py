@@ -110,8 +110,11 @@ def tensor_sums(functions: Iterable[Function], capability: int) -> frozenset[Ten
         depth = next((int(shape[1]) for m in i.modifiers if (shape := _SHAPE.fullmatch(m))), 0)
         # A wmma of float16 names the types of C and D only.
         bits = next((dot.FORMATS[m].bits for m in i.modifiers if m in dot.FORMATS), 16)
+        if "m8n8k4" in i.modifiers and capability >= 80:
+            continue  # computed without tensor cores (mma_quads.py)
         if depth:
-            found.add(dot.tensor_sum(bits, depth, capability))
+            most = dot.WMMA_TF32_K if i.opcode == "wmma" and bits == 32 else depth
+            found.add(dot.tensor_sum(bits, depth, capability, most))
     return frozenset(found)
 
 

@@ -8,13 +8,15 @@ This module follows them:
 
 1. A block of products is added to the accumulator at once. Each product is exact and not normalized: its exponent
    is the sum of the factors' exponents, its significand is below 4.
-2. All terms are aligned to the largest exponent among them and truncated to FRACTION fractional bits. A zero
-   has the exponent -126.
-3. The sum of these is exact. It is truncated to f32, or rounded to nearest even to f16.
+2. All terms are aligned to the largest exponent among them and truncated to FRACTION fractional bits. A product
+   or accumulator that is zero has the exponent -126.
+3. The sum of these is exact. It is truncated to f32, or rounded to nearest even to f16, where a zero is positive.
 4. Before sm_90, the shape with the largest K of its type adds its products in two blocks, one after another.
 
-On sm_89, terms of 8-bit floats keep 13 fractional bits, and so do their f32 results. NaNs are 0x7FFFFFFF or
-0x7FFF.
+On sm_89, terms of 8-bit floats keep 13 fractional bits, and so do their f32 results. The tensor cores of sm_90
+multiply 8-bit floats by ``wgmma`` only: ptxas converts the factors of an ``mma`` to f16, multiplies the lower two
+elements of each register, then the upper two, starting from zero, and adds C with another instruction. NaNs are
+0x7FFFFFFF or 0x7FFF.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ from kcheck.dataclass import dataclass
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.ir.builder import Builder, Value
 
+WMMA_TF32_K = 4
+"""K of the machine instruction for a ``wmma`` of tf32: HMMA.1684, twice for m16n16k8."""
 ZERO_EXPONENT = -126
 """The exponent that a tensor core gives a zero."""
+_ZERO_FACTOR = -1000
+"""The exponent here of a factor that is zero: its products are never the largest."""
 
 _ONE = 127 << 23
 _FIELD = 0x7F800000
@@ -70,6 +76,7 @@ class Accumulation:
         block: terms that are added at once.
         half: the accumulator and the result are f16; otherwise they are f32.
         kept: fraction bits of an f32 result.
+        adds_last: the products are added up from zero, in the order of :meth:`order`, and C is added to the sum.
     """
 
     a: Format
@@ -78,6 +85,11 @@ class Accumulation:
     block: int
     half: bool
     kept: int = 23
+    adds_last: bool = False
+
+    def order(self, k: int) -> list[int]:
+        """The products along K, in the order of their blocks."""
+        return sorted(range(k), key=lambda n: n % 4 // 2) if self.adds_last else list(range(k))
 
     @property
     def integer(self) -> str:
@@ -85,16 +97,17 @@ class Accumulation:
         return "i32" if self.fraction + 2 + self.block.bit_length() <= 31 else "i64"
 
 
-def tensor_sum(bits: int, k: int, capability: int) -> TensorSum:
+def tensor_sum(bits: int, k: int, capability: int, most: int = 32) -> TensorSum:
     """How the float32 sums of a shape are computed.
 
     Args:
         bits: size of an element of A and B.
         k: the shape's K.
         capability: 80 for sm_80.
+        most: the largest K of the machine instruction.
     """
     if capability >= 90:
-        return TensorSum(kept=23, terms=k, fraction=25)
+        return TensorSum(kept=23, terms=min(k // 2 if bits == 8 else k, most), fraction=25)
     terms = min(k, 128 // bits)
     if bits == 8:
         return TensorSum(kept=13, terms=terms, fraction=13)
@@ -122,11 +135,12 @@ def split(b: Builder, x: Value, f: Format) -> DotFactor:
     field = b.land(bits, _FIELD)
     if f.narrow:
         exponent = b.intrinsic("smax", b.sub(b.shift("lshr", field, 23), 127), b.const("i32", f.least))
-        exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", ZERO_EXPONENT), exponent)
+        exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", _ZERO_FACTOR), exponent)
         return DotFactor(x, x, b.resize(exponent, "i16"))
     exponent = b.sub(b.shift("lshr", field, 23), 127)
     small = b.compare("slt", exponent, f.least)
     exponent = b.select(small, b.const("i32", f.least), exponent)
+    exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", _ZERO_FACTOR), exponent)
     scaled = b.op("fmul", x, b.const("float", 2.0**-f.least))
     normal = b.bitcast(b.lor(b.land(bits, _SIGN_AND_FRACTION), _ONE), "float")
     return DotFactor(x, b.select(small, scaled, normal), exponent)
@@ -183,7 +197,7 @@ def _accumulator(b: Builder, rule: Accumulation, c: Value) -> tuple[Value, Value
 def _narrow(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> Value:
     """A block of products that f32 holds exactly: one power of 2 aligns them all."""
     significand, own = _accumulator(b, rule, c)
-    largest = b.const("i16", 2 * ZERO_EXPONENT)
+    largest = b.const("i16", ZERO_EXPONENT)
     for x, y in pairs:
         largest = b.intrinsic("smax", largest, b.add(x.exponent, y.exponent))
     exponent = b.intrinsic("smax", b.resize(largest, "i32", signed=True), own)
@@ -250,6 +264,7 @@ def _result(b: Builder, rule: Accumulation, total: Value, exponent: Value) -> Va
             number = b.op("fmul", number, b.bitcast(b.shift("shl", b.add(part, 127), 23), "float"))
     if rule.half:
         number = b.cast("fpext", b.cast("fptrunc", number, "half"), "float")
+        number = b.op("fadd", number, b.const("float", 0.0))
     return number
 
 
@@ -263,3 +278,23 @@ def _special(b: Builder, c: Value, pairs: Pairs) -> Value:
         total = b.op("fadd", total, product)
     nan = b.float_bits("float", 0x7FFFFFFF)
     return b.select(b.compare("uno", total, total), nan, total)
+
+
+def halves_of(b: Builder, results: Sequence[Value]) -> list[Value]:
+    """f32 as f16, two in a register."""
+    halves = [b.resize(_to_half(b, r), "i32") for r in results]
+    return [b.lor(low, b.shift("shl", high, 16)) for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def _to_half(b: Builder, x: Value) -> Value:
+    """The f16 bits of an f32, rounded to nearest even."""
+    bits = b.bitcast(b.cast("fptrunc", x, "half"), "i16")
+    return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), bits)
+
+
+def any_special(b: Builder, values: Sequence[Value]) -> Value:
+    """Whether an f32 in any lane is infinite or a NaN."""
+    total = b.splat(b.const("i32", 0))
+    for value in values:
+        total = b.intrinsic("umax", total, b.land(b.as_integer(value), 0x7FFFFFFF))
+    return b.any(b.compare("uge", total, 0x7F800000))

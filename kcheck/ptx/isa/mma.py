@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
@@ -49,6 +50,7 @@ class MmaForm:
         a, b, c, d: types of the elements.
         saturate: integer sums are clamped to the range of s32.
         bits: for b1, how bits are multiplied: ``xor`` or ``and``.
+        most: the largest K of the machine instruction, if it is executed in several.
     """
 
     name: str
@@ -59,6 +61,7 @@ class MmaForm:
     c: str
     saturate: bool = False
     bits: str = ""
+    most: int = 32
 
     @property
     def registers(self) -> tuple[int, int, int, int]:
@@ -287,8 +290,11 @@ def _part(b: Builder, x: Value, element: int, bits: int, kind: str) -> Value:
 
 def _rule(f: MmaForm, capability: int) -> dot.Accumulation:
     x, y = dot.FORMATS[f.a], dot.FORMATS[f.b]
-    sums = dot.tensor_sum(x.bits, f.shape.k, capability)
-    return dot.Accumulation(x, y, sums.fraction, sums.terms, f.d == "f16", kept=sums.kept)
+    sums = dot.tensor_sum(x.bits, f.shape.k, capability, f.most)
+    last = x.bits == 8 and capability >= 90
+    if last:  # converted to f16, so that fewer numbers are subnormal
+        x, y = (replace(each, least=dot.FORMATS["f16"].least) for each in (x, y))
+    return dot.Accumulation(x, y, sums.fraction, sums.terms, f.d == "f16", kept=sums.kept, adds_last=last)
 
 
 def _floats(
@@ -304,7 +310,7 @@ def _floats(
 
     def factors(n: int) -> list[tuple[dot.DotFactor, dot.DotFactor]]:
         found = []
-        for k in range(f.shape.k):
+        for k in rule.order(f.shape.k):
             element = f.shape.along_k(k)[2]
             terms = []
             for place, spot, half in ((moved.of_a, spots[0], n // 2), (moved.of_b, spots[1], n % 2)):
@@ -316,28 +322,19 @@ def _floats(
         return found
 
     adds = [_accumulators(b, f, c, n) for n in range(f.shape.results)]
-    usual = [dot.accumulate(b, rule, add, factors(n)) for n, add in enumerate(adds)]
-    wild = any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
+    starts = [b.splat(b.const("float", 0.0))] * len(adds) if rule.adds_last else adds
+    usual = [dot.accumulate(b, rule, start, factors(n)) for n, start in enumerate(starts)]
+    wild = dot.any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
     sums = [b.variable("float", last) for *_, last in usual]
     with b.if_(wild, UNLIKELY):
-        for n, add in enumerate(adds):
-            sums[n].value = dot.accumulate_any(b, rule, add, factors(n), usual[n])
-    results = [total.value for total in sums]
+        for n, start in enumerate(starts):
+            sums[n].value = dot.accumulate_any(b, rule, start, factors(n), usual[n])
+    results: list[Value] = [total.value for total in sums]
+    if rule.adds_last:
+        results = [b.canonical(b.op("fadd", r, add)) for r, add in zip(results, adds, strict=True)]
     if f.d == "f32":
         return [b.as_integer(r) for r in results]
-    return halves_of(b, results)
-
-
-def halves_of(b: Builder, results: Sequence[Value]) -> list[Value]:
-    """f32 as f16, two in a register."""
-    halves = [b.resize(_to_half(b, r), "i32") for r in results]
-    return [b.lor(low, b.shift("shl", high, 16)) for low, high in zip(halves[::2], halves[1::2], strict=True)]
-
-
-def _to_half(b: Builder, x: Value) -> Value:
-    """The f16 bits of an f32 that is exactly an f16, infinite or a NaN."""
-    bits = b.bitcast(b.cast("fptrunc", x, "half"), "i16")
-    return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), bits)
+    return dot.halves_of(b, results)
 
 
 def _accumulators(b: Builder, f: MmaForm, c: list[Value], n: int) -> Value:
@@ -346,14 +343,6 @@ def _accumulators(b: Builder, f: MmaForm, c: list[Value], n: int) -> Value:
         return b.bitcast(c[n], "float")
     bits = b.resize(b.shift("lshr", c[n // 2], 16 * (n % 2)), "i16")
     return b.cast("fpext", b.bitcast(bits, "half"), "float")
-
-
-def any_special(b: Builder, values: Sequence[Value]) -> Value:
-    """Whether an f32 in any lane is infinite or a NaN."""
-    total = b.splat(b.const("i32", 0))
-    for value in values:
-        total = b.intrinsic("umax", total, b.land(b.as_integer(value), 0x7FFFFFFF))
-    return b.any(b.compare("uge", total, 0x7F800000))
 
 
 def _split(b: Builder, shape: MatrixShape, registers: list[Value], f: dot.Format) -> list[list[list[Value]]]:

@@ -53,7 +53,9 @@ class _Halves:
         return (0x7FFF >> self.fraction << self.fraction) - 1 if self.is_whole else self.most - self.least
 
 
-_FORMATS = {"f16": _Halves(10, -14, 15), "bf16": _Halves(7, -50, 50)}
+_FORMATS = {"f16": _Halves(10, -14, 15), "bf16": _Halves(7, -50, 27)}
+_ZERO_FACTOR = -128
+"""The exponent of a factor that is zero: the sum with any other is below _LEAST."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class _Split:
 
     Attributes:
         numbers: f32, by register and element.
-        exponents: i16 of both elements, by register; -126 for zeros.
+        exponents: i16 of both elements, by register; -128 for zeros.
         excess: of both elements, the maximum over the registers, unsigned i16: of the bits without the sign if all
             finite numbers are in the range; else of the exponent minus the least one, and 0 for zeros.
     """
@@ -115,7 +117,7 @@ def _split(b: Builder, registers: Sequence[Value], form: _Halves) -> _Split:
         else:
             over = b.select(is_zero, b.const("i16", 0), b.sub(field, form.least + form.bias))
         excess = over if excess is None else b.intrinsic("umax", excess, over)
-        exponents.append(b.select(is_zero, b.const("i16", dot.ZERO_EXPONENT), b.sub(field, form.bias)))
+        exponents.append(b.select(is_zero, b.const("i16", _ZERO_FACTOR), b.sub(field, form.bias)))
         numbers.append((_number(b, register, form, 0), _number(b, register, form, 1)))
     assert excess is not None
     return _Split(numbers, exponents, excess)

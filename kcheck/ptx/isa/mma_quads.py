@@ -8,7 +8,9 @@ Source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type"
 - C and D of f16: row ``rank + 4 * high``, column e. Of f32: row ``rank % 2 + (e & 2) + 4 * high``,
   column ``(e & 4) + (rank & 2) + e % 2``.
 
-The products are accumulated as in the other shapes (:mod:`kcheck.ptx.isa.dot`), all four terms at once.
+On sm_75, the products are accumulated as in the other shapes (:mod:`kcheck.ptx.isa.dot`), all four terms at once.
+The tensor cores of sm_80 and later do not have this shape: ptxas calls a function that computes it in f32
+(``__cuda_sm_8x_mma_...``, read with nvdisasm; compared with an H100).
 """
 
 from __future__ import annotations
@@ -152,11 +154,35 @@ def _function(fn: Surroundings, form: QuadForm) -> Signature:
 
 def _definition(b: FunctionBuilder, form: QuadForm, capability: int) -> Definition:
     values: list[Value] = [b.argument(name) for name in b.signature.parameters]
+    c = [b.bitcast(v, "float") for v in values[4:]] if form.wide_c else _numbers(b, values[4:])
+    terms = form.arrange(b, _numbers(b, values[:2]), _numbers(b, values[2:4]), c)
+    if capability >= 80:
+        results = [_in_f32(b, form, *term) for term in terms]
+    else:
+        results = _in_tensor_core(b, form, terms, capability)
+    b.ret_group([b.as_integer(r) for r in results] if form.wide_d else dot.halves_of(b, results))
+    return b.definition()
+
+
+def _in_f32(b: Builder, form: QuadForm, row: Sequence[Value], column: Sequence[Value], own: Value) -> Value:
+    """f32: a chain of fma from zero, then C. f16: C, the first two products, the other two; rounded to f16 at the
+    end."""
+    total = b.splat(b.const("float", 0.0))
+    if form.wide_d:
+        for x, y in zip(row, column, strict=True):
+            total = b.intrinsic("fma", x, y, total)
+        return b.canonical(b.op("fadd", total, own))
+    total = own
+    for n in (0, 2):
+        first = b.op("fmul", row[n], column[n])
+        total = b.op("fadd", total, b.intrinsic("fma", row[n + 1], column[n + 1], first))
+    return b.canonical(total)
+
+
+def _in_tensor_core(b: FunctionBuilder, form: QuadForm, terms: Sequence[Triple], capability: int) -> list[Value]:
     half = dot.FORMATS["f16"]
     sums = dot.tensor_sum(half.bits, _TERMS, capability)
     rule = dot.Accumulation(half, half, sums.fraction, sums.terms, not form.wide_d, kept=sums.kept)
-    c = [b.bitcast(v, "float") for v in values[4:]] if form.wide_c else _numbers(b, values[4:])
-    terms = form.arrange(b, _numbers(b, values[:2]), _numbers(b, values[2:4]), c)
     pairs = [
         [(dot.split(b, x, half), dot.split(b, y, half)) for x, y in zip(row, column, strict=True)]
         for row, column, _ in terms
@@ -164,12 +190,10 @@ def _definition(b: FunctionBuilder, form: QuadForm, capability: int) -> Definiti
     usual = [dot.accumulate(b, rule, own, pair) for (*_, own), pair in zip(terms, pairs, strict=True)]
     sums_of = [b.variable("float", last) for *_, last in usual]
     inputs = [value for row, column, own in terms for value in (*row, *column, own)]
-    with b.if_(mma.any_special(b, inputs), UNLIKELY):
+    with b.if_(dot.any_special(b, inputs), UNLIKELY):
         for n, (*_, own) in enumerate(terms):
             sums_of[n].value = dot.accumulate_any(b, rule, own, pairs[n], usual[n])
-    results = [total.value for total in sums_of]
-    b.ret_group([b.as_integer(r) for r in results] if form.wide_d else mma.halves_of(b, results))
-    return b.definition()
+    return [total.value for total in sums_of]
 
 
 def _numbers(b: Builder, registers: Sequence[Value]) -> list[Value]:

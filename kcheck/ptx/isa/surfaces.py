@@ -14,11 +14,12 @@ from kcheck.ptx.isa.access_form import elements
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
 from kcheck.ptx.isa.loadstore import admitted, unchecked_load, unchecked_store
+from kcheck.ptx.isa.rounding import narrowed
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.textures import TexelPlace, each_lane, geometry, room_for, texel_place
-from kcheck.ptx.runtime import textures
 from kcheck.ptx.runtime.lookup import code_context
-from kcheck.ptx.runtime.textures import CHANNELS, FORMAT, QUERY, SAMPLES, SURFACE
+from kcheck.ptx.runtime.surfaces import SURFACE, SURFACE_MODES
+from kcheck.ptx.runtime.textures import CHANNELS, FORMAT, QUERY, SAMPLES
 from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -79,11 +80,11 @@ def _surface_form(
         _FORMATTED if words[:1] == ["p"] and i.opcode == "sust" else _SURFACE_TYPES if words[:1] == ["b"] else ()
     )
     is_known = len(words) == 4 and words[2] in known
-    if not is_known or words[3] not in textures.SURFACE_MODES or operand is None or len(i.operands) != 2:
+    if not is_known or words[3] not in SURFACE_MODES or operand is None or len(i.operands) != 2:
         raise fn.fail(i, "not supported")
     form = geometry(fn, i, words[1]) | (SAMPLES if words[0] == "p" else 0)
     place = texel_place(fn, i, operand, form, _S32)
-    return place, TYPES["b32" if words[0] == "p" else words[2]], count, textures.SURFACE_MODES.index(words[3])
+    return place, TYPES["b32" if words[0] == "p" else words[2]], count, SURFACE_MODES.index(words[3])
 
 
 def _surface(
@@ -203,7 +204,8 @@ def _store_formatted(
 
 
 def _converted(fn: Surroundings, value: Value, form: Value, name: str) -> Value:
-    """A component of 32 bits in the format of each lane. Integers are clamped, floats rounded to nearest even."""
+    """A component of 32 bits in the format of each lane. Integers are clamped; floats are rounded towards zero, as
+    an H100 does it."""
     b = fn.b
     if name == "b32":
         return value
@@ -215,5 +217,5 @@ def _converted(fn: Surroundings, value: Value, form: Value, name: str) -> Value:
     number = b.resize(b.select(is_signed, signed, unsigned), f"i{bits}")
     if name == "b8":
         return number
-    half = b.bitcast(b.cast("fptrunc", b.bitcast(value, "float"), "half"), "i16")
+    half = b.bitcast(narrowed(b, b.bitcast(value, "float"), "rz", "half"), "i16")
     return b.select(b.compare("eq", form, int(TextureFormat.FLOAT16)), half, number)

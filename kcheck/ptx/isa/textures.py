@@ -17,7 +17,7 @@ from kcheck.ptx.isa.access_form import elements
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Companion
 from kcheck.ptx.isa.surroundings import Surroundings
-from kcheck.ptx.runtime import textures
+from kcheck.ptx.runtime import surfaces, textures
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.textures import CORNERS, FETCH, GATHER, INTEGER, LAYER, QUERY, WORDS
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Texel, Vector
@@ -75,6 +75,7 @@ def _define(fn: Surroundings) -> None:
     """Add the runtime's functions to the module."""
     if FETCH.name not in fn.unit.definitions:
         found = textures.definitions(fn.carrier is not None, fn.unit.declarations)
+        found |= surfaces.definitions(fn.unit.declarations)
         fn.unit.definitions.update(found)
 
 

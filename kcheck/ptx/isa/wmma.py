@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value, integer_of
-from kcheck.ptx.isa import mma
+from kcheck.ptx.isa import dot, mma
 from kcheck.ptx.isa.access_form import AccessForm
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Companion
@@ -312,7 +312,8 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
         left, right = right, left
     down, across = tiles.steps
     narrows = (d, c) == ("f16", "f32")  # rounded once, after all terms are added
-    form = mma.MmaForm("", tiles.shape, c if narrows else d, a, b, c, saturate, operation)
+    most = dot.WMMA_TF32_K if a == "tf32" else 32
+    form = mma.MmaForm("", tiles.shape, c if narrows else d, a, b, c, saturate, operation, most)
     form = replace(form, name=f"wmma.{shape}.{form.d}.{a}.{b}.{c}.{saturate}{operation}")
     done = []
     for t in range(down):
@@ -328,7 +329,7 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
             )
             values = mma.products(fn, i, form, operands)
             if narrows:
-                values = mma.halves_of(fn.b, [fn.b.bitcast(v, "float") for v in values])
+                values = dot.halves_of(fn.b, [fn.b.bitcast(v, "float") for v in values])
             done.append((operands, values))
     for operands, values in done:
         for observer in fn.observers:

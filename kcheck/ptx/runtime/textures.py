@@ -1,22 +1,27 @@
-"""Texture fetches and the addresses of surface accesses, for one lane at a time.
+"""Texture fetches, for one lane at a time.
 
-Source: CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface Instructions".
+Source: CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions".
 
-A coordinate ``x`` in texels is in texel ``floor(x)``. With linear filtering, the integer part of ``x - 0.5`` is
-the first texel, and its fraction, rounded to 8 fractional bits, the weight of the next one. The guide does not say
-how the weighted sum is rounded; here it is computed in float64 and rounded to float32 once.
+A coordinate ``x`` in texels is in texel ``floor(x)``. With linear filtering, ``x - 0.5`` is rounded to 8
+fractional bits; its integer part is the first texel, and its fraction the share of the next one. What the guide
+leaves open was measured on an H100:
+
+- A normalized coordinate is truncated to 21 fractional bits before it is multiplied by the size. Wrapping and
+  mirroring act on the numbers of texels.
+- The weights of texels have 8 fractional bits, too: see :meth:`_Fetch._weights`.
+
+The weighted sum is computed in float64 and rounded to float32 once. The H100 aligns its terms to fewer bits, which
+changes the last bits of some results.
 """
 
 from __future__ import annotations
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.abi import Addressing, FaultKind, Launch, Texture, TextureFormat
+from kcheck.ptx.abi import Addressing, Launch, Texture, TextureFormat
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
 from kcheck.ptx.ir.signature import Definition, Signature
-from kcheck.ptx.runtime.faults import report_fault
-from kcheck.ptx.runtime.lookup import CONTEXT
 
 WORDS = 5
 """The words of a fetch: four channels, and -1 if a texel that it depends on is uninitialized, else 0."""
@@ -32,11 +37,13 @@ SAMPLES = 8
 
 _COMPONENT = 5
 
-SURFACE_MODES = ("trap", "clamp", "zero")
-"""What an access outside a surface does, by number."""
+_AXIS = Signature("@kcheck.texture.axis", "double", {"x": "float", "n": "i32", "mode": "i32", "unit": "i32"})
+"""A coordinate in texels, at most _FAR from zero. ``unit``: whether ``x`` is normalized."""
 
-_AXIS = Signature("@kcheck.texture.axis", "float", {"x": "float", "n": "i32", "mode": "i32", "unit": "i32"})
-"""A coordinate in texels. ``unit``: whether ``x`` is normalized."""
+_FAR = 2.0**30
+
+_UNIT_BITS = 21
+"""The fractional bits of a normalized coordinate."""
 
 _INDEX = Signature("@kcheck.texture.index", "i32", {"i": "i32", "n": "i32", "mode": "i32", "unit": "i32"})
 """The number of a texel on an axis, or -1 for the border color."""
@@ -44,7 +51,7 @@ _INDEX = Signature("@kcheck.texture.index", "i32", {"i": "i32", "n": "i32", "mod
 _CHANNEL = Signature("@kcheck.texture.channel", "i32", {"texture": "ptr", "address": "i64"})
 """The channel at an address, as a fetch without filtering returns it."""
 
-_FIND = Signature("@kcheck.texture.find", "ptr", {"launch": "ptr", "handle": "i64", "surface": "i32"})
+FIND = Signature("@kcheck.texture.find", "ptr", {"launch": "ptr", "handle": "i64", "surface": "i32"})
 """The record of an object, or null."""
 
 FETCH = Signature(
@@ -54,23 +61,6 @@ FETCH = Signature(
 )
 """Fetches for one lane. ``place`` has four words, ``out`` WORDS words, and ``addresses`` CORNERS i64: the texels
 that the result depends on, then 0. Returns whether the handle is a texture."""
-
-SURFACE = Signature(
-    "@kcheck.surface.address",
-    "i64",
-    {
-        **CONTEXT,
-        "handle": "i64",
-        "place": "ptr",
-        "form": "i32",
-        "size": "i32",
-        "mode": "i32",
-        "kind": "i32",
-        "lane": "i32",
-    },
-)
-"""The address of ``size`` bytes of a surface for one lane; 0 if the lane must not access it. ``mode``: an index of
-SURFACE_MODES; ``kind``: the fault to record if the address is outside."""
 
 QUERY = Signature(
     "@kcheck.texture.query",
@@ -86,10 +76,10 @@ FORMAT, CHANNELS = range(len(QUERIES), len(QUERIES) + 2)
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """The first texel on each axis, and the weight of the next one, from 0 to 1 (double)."""
+    """The first texel on each axis, and the share of the next one in 256ths (double)."""
 
     first: Array
-    weight: Array
+    share: Array
 
 
 def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, Definition]:
@@ -102,15 +92,14 @@ def definitions(tracks_init: bool, declarations: dict[str, str]) -> dict[str, De
         _AXIS.name: _axis(declarations),
         _INDEX.name: _index(),
         _CHANNEL.name: _channel(declarations),
-        _FIND.name: _find(),
+        FIND.name: _find(),
         FETCH.name: _Fetch(tracks_init, declarations).definition(),
-        SURFACE.name: _surface(declarations),
         QUERY.name: _query(),
     }
 
 
 def _find() -> Definition:
-    f = FunctionBuilder(_FIND, "noinline")
+    f = FunctionBuilder(FIND, "noinline")
     launch, handle = record(f, "launch", Launch), f.argument("handle")
     number = handle & 0xFFFFFFFF
     with f.if_(number < launch.load(Launch.texture_count)):
@@ -129,21 +118,19 @@ def _float(f: FunctionBuilder, name: str, x: Value, y: Value | float) -> Term:
 def _axis(declarations: dict[str, str]) -> Definition:
     """Wrap and mirror are defined only for normalized coordinates (guide, table "Addressing Modes")."""
     f = FunctionBuilder(_AXIS, "noinline", declarations=declarations)
-    x, n, mode = f.variable("float", f.argument("x")), f.argument("n"), f.argument("mode")
-    size = f.term(f.cast("uitofp", n, "float"))
+    given, mode = f.argument("x"), f.argument("mode")
+    size = f.term(f.cast("uitofp", f.argument("n"), "double"))
+    x = f.variable("double", f.cast("fpext", given, "double"))
     with f.if_(f.argument("unit").ne(0)):
-        below = f.term(f.intrinsic("floor", x.value))
-        fraction = _float(f, "fsub", x.value, below)
-        with f.if_(mode.eq(Addressing.WRAP)):
-            x.value = fraction
-        with f.if_(mode.eq(Addressing.MIRROR)):
-            half = _float(f, "fmul", below, 0.5)
-            is_odd = f.term(f.compare("one", half, f.intrinsic("floor", half)))
-            x.value = is_odd.select(_float(f, "fsub", f.const("float", 1.0), fraction), fraction)
-        x.value = _float(f, "fmul", x.value, size)
-    # Coordinates far outside have the same result as those next to the edge, and so has NaN.
-    low = f.intrinsic("maxnum", x.value, f.const("float", -2.0))
-    f.ret(f.intrinsic("minnum", low, _float(f, "fadd", size, 2.0)))
+        is_subnormal = f.term(f.compare("olt", f.intrinsic("fabs", given), f.float_bits("float", 1 << 23)))
+        x.value = is_subnormal.select(f.const("double", 0.0), x.value)
+        with f.if_(mode.eq(Addressing.WRAP) | mode.eq(Addressing.MIRROR)):  # the period is 2; exact
+            half = f.intrinsic("floor", _float(f, "fmul", x.value, 0.5))
+            x.value = _float(f, "fsub", x.value, _float(f, "fmul", half, 2.0))
+        whole = f.intrinsic("floor", _float(f, "fmul", x.value, 2.0**_UNIT_BITS))
+        x.value = _float(f, "fmul", _float(f, "fmul", whole, 2.0**-_UNIT_BITS), size)
+    low = f.intrinsic("maxnum", x.value, f.const("double", -_FAR))  # also for NaN
+    f.ret(f.intrinsic("minnum", low, f.const("double", _FAR)))
     return f.definition()
 
 
@@ -154,10 +141,14 @@ def _index() -> Definition:
         f.ret(i)
     with f.if_(mode.eq(Addressing.BORDER)):
         f.ret(-1)
-    is_below = f.term(f.compare("slt", i, 0))
-    with f.if_(mode.eq(Addressing.WRAP) & f.argument("unit").ne(0)):
-        f.ret(is_below.select(n - 1, 0))
-    f.ret(is_below.select(0, n - 1))
+    with f.if_(f.argument("unit").ne(0)):
+        rest = f.term(f.op("srem", i, n << 1))
+        turned = f.term(f.compare("slt", rest, 0)).select(rest + (n << 1), rest)
+        with f.if_(mode.eq(Addressing.WRAP)):
+            f.ret(turned % n)
+        with f.if_(mode.eq(Addressing.MIRROR)):
+            f.ret((turned < n).select(turned, (n << 1) - 1 - turned))
+    f.ret(f.term(f.compare("slt", i, 0)).select(0, n - 1))
     return f.definition()
 
 
@@ -201,7 +192,7 @@ class _Fetch:
     def definition(self) -> Definition:
         """The definition of FETCH."""
         f = self.f
-        found = f.run(_FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=0)
+        found = f.run(FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=0)
         f.fill(f.argument("out"), 0, 4 * WORDS)
         f.fill(f.argument("addresses"), 0, 8 * CORNERS)
         with f.if_(found.eq(0)):
@@ -226,7 +217,7 @@ class _Fetch:
             f.array(Term(f, f.local("[4 x double]", 8), "ptr"), "double"),
         )
         f.fill(axes.first.at(0), 0, 16)
-        f.fill(axes.weight.at(0), 0, 32)
+        f.fill(axes.share.at(0), 0, 32)
         skipped = (self.form & LAYER) >> 2
         with f.range(self.dimensions) as axis:
             word = self.place[axis + skipped]
@@ -242,38 +233,70 @@ class _Fetch:
                     unit=texture.load(Texture.normalized),
                 )
                 between = self.is_filtered | self.gathers
-                x = between.select(_float(f, "fsub", x, 0.5), x)
+                rounded = self._rounded(_float(f, "fmul", _float(f, "fsub", x, 0.5), 256.0))
+                x = between.select(_float(f, "fmul", rounded, 1 / 256), x)
                 below = f.term(f.intrinsic("floor", x))
                 axes.first[axis] = f.cast("fptosi", below, "i32")
-                with f.if_(self.is_filtered & ~self.gathers):
-                    share = _float(f, "fmul", _float(f, "fsub", x, below), 256.0)
-                    rounded = f.cast("fpext", f.intrinsic("floor", _float(f, "fadd", share, 0.5)), "double")
-                    axes.weight[axis] = f.op("fmul", rounded, f.const("double", 1 / 256))
+                axes.share[axis] = _float(f, "fsub", rounded, _float(f, "fmul", below, 256.0))
+                with f.if_(self._is_at_clamped_edge(axes.first[axis], axis)):
+                    axes.share[axis] = f.const("double", 0.0)
         return axes
+
+    def _is_at_clamped_edge(self, first: Term, axis: Term) -> Term:
+        """Whether the first texel and the next one are the same one, because the address is clamped."""
+        f, mode = self.f, self.texture.load(Texture.addressing, axis)
+        repeats = self.texture.load(Texture.normalized).ne(0) & (
+            mode.eq(Addressing.WRAP) | mode.eq(Addressing.MIRROR)
+        )
+        is_outside = f.term(f.compare("slt", first, 0)) | f.term(
+            f.compare("sge", first, self.texture.load(Texture.extent, axis) - 1)
+        )
+        return is_outside & ~repeats & mode.ne(Addressing.BORDER)
+
+    def _rounded(self, x: Term) -> Term:
+        """The nearest integer; the larger one if there are two."""
+        return self.f.term(self.f.intrinsic("floor", _float(self.f, "fadd", x, 0.5)))
+
+    def _weights(self, axes: _Axes) -> Array:
+        """The weight of each corner. In 256ths they are integers: the whole is parted along z, then each part
+        along x, then each along y, and each time one part is rounded and the other is the rest."""
+        f = self.f
+        weights = f.array(Term(f, f.local("[8 x double]", 8), "ptr"), "double")
+        whole = f.const("double", 256.0)
+        x, y, z = (axes.share[axis] for axis in range(3))
+
+        def part(of: Value, share: Value) -> tuple[Term, Term]:
+            """(the part with this share, the rest)."""
+            chosen = self._rounded(_float(f, "fmul", _float(f, "fmul", of, share), 1 / 256))
+            return chosen, _float(f, "fsub", of, chosen)
+
+        for far, layer in enumerate((_float(f, "fsub", whole, z), z)):
+            right, left = part(layer, x)
+            right_up, right_low = part(right, y)
+            left_low, left_up = part(left, _float(f, "fsub", whole, y))
+            for corner, value in enumerate((left_low, right_low, left_up, right_up)):
+                weights[4 * far + corner] = _float(f, "fmul", value, 1 / 256)
+        return weights
 
     def _corners(self, axes: _Axes) -> None:
         """Process each texel. Bit ``axis`` of its number says whether it is the second one on that axis."""
         f, one = self.f, self.f.term(self.f.const("i32", 1))
         many = (self.is_filtered | self.gathers).select(one << self.dimensions, 1)
+        weights = self._weights(axes)
         with f.range(many) as corner:
-            weight = f.variable("double", f.const("double", 1.0))
             place = f.array(Term(f, f.local("[4 x i32]", 4), "ptr"), "i32")
             f.fill(place.at(0), 0, 16)
             outside = f.variable("i1", 0)
             with f.range(self.dimensions) as axis:
-                second = (corner >> axis) & 1
-                share = axes.weight[axis]
-                rest = _float(f, "fsub", f.const("double", 1.0), share)
-                weight.value = f.op("fmul", weight.value, second.ne(0).select(share, rest))
-                place[axis] = self._texel_number(axes.first[axis] + second, axis)
+                place[axis] = self._texel_number(axes.first[axis] + ((corner >> axis) & 1), axis)
                 outside.value = outside.value | place[axis].eq(-1)
             with f.if_((self.form & LAYER).ne(0)):
                 most = self.texture.load(Texture.extent, 2) - 1
-                layer = f.term(f.intrinsic("smax", self.place[0], f.const("i32", 0)))
-                place[2] = f.intrinsic("umin", layer, most)
-            has_weight = f.term(f.compare("une", weight.value, f.const("double", 0.0)))
+                place[2] = f.intrinsic("umin", self.place[0], most)
+            weight = weights[corner]
+            has_weight = f.term(f.compare("une", weight, f.const("double", 0.0)))
             with f.if_(has_weight | self.gathers):  # the others do not contribute
-                self._texel(corner, place, outside.value, weight.value)
+                self._texel(corner, place, outside.value, weight)
 
     def _texel_number(self, i: Term, axis: Term) -> Term:
         f, texture = self.f, self.texture
@@ -322,51 +345,9 @@ class _Fetch:
                     self.out[WORDS - 1] = -1
 
 
-def _surface(declarations: dict[str, str]) -> Definition:
-    """The function SURFACE. The first coordinate of a layered surface is the layer."""
-    f = FunctionBuilder(SURFACE, "noinline", declarations=declarations)
-    handle, mode = f.argument("handle"), f.argument("mode")
-    form, place, lane = f.argument("form"), f.array("place", "i32"), f.argument("lane")
-    found = f.run(_FIND, launch=f.argument("launch"), handle=handle, surface=1)
-    with f.if_(found.eq(0)):
-        report_fault(f, FaultKind.TEXTURE_HANDLE, f.argument("site"), address=handle, size=1, lane=lane)
-        f.ret(0)
-    texture = Record(f, found, Texture)
-    at, outside = f.variable("i64", texture.load(Texture.base)), f.variable("i1", 0)
-    skipped = (form & LAYER) >> 2
-
-    def add(word: Value, room: Term, step: Term) -> None:
-        """Add a coordinate to the address. ``room``: how many values it may have; ``step``: bytes between them."""
-        number = f.variable("i32", word)
-        with f.unless(number.value < room):
-            outside.value = 1
-            number.value = f.term(f.compare("slt", word, 0)).select(0, f.saturating_sub(room, 1))
-        at.value = at.value + number.value.to("i64") * step
-
-    texel = texture.load(Texture.texel_bytes)
-    row = texture.load(Texture.extent) * texel
-    counts_texels = (form & SAMPLES).ne(0)
-    size, step = counts_texels.select(texel, f.argument("size")), counts_texels.select(texel, 1)
-    starts = f.saturating_sub(row, size) + (row >= size).to("i32")
-    add(place[skipped], counts_texels.select(texture.load(Texture.extent), starts), step.to("i64"))
-    with f.if_((form & 3) > 1):
-        add(place[skipped + 1], texture.load(Texture.extent, 1), texture.load(Texture.row_pitch))
-    with f.if_((form & 3) > 2):
-        add(place[skipped + 2], texture.load(Texture.extent, 2), texture.load(Texture.slice_pitch))
-    with f.if_((form & LAYER).ne(0)):
-        add(place[0], texture.load(Texture.extent, 2), texture.load(Texture.slice_pitch))
-    with f.if_(outside.value & mode.ne(SURFACE_MODES.index("clamp"))):
-        with f.if_(mode.eq(SURFACE_MODES.index("trap"))):
-            x = (place[skipped] * step).to("i64")
-            report_fault(f, f.argument("kind"), f.argument("site"), address=x, size=size, lane=lane)
-        f.ret(0)
-    f.ret(at.value)
-    return f.definition()
-
-
 def _query() -> Definition:
     f = FunctionBuilder(QUERY, "noinline")
-    found = f.run(_FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=f.argument("surface"))
+    found = f.run(FIND, launch=f.argument("launch"), handle=f.argument("handle"), surface=f.argument("surface"))
     with f.if_(found.eq(0)):
         f.ret(0)
     texture, what = Record(f, found, Texture), f.argument("what")

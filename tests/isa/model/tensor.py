@@ -163,7 +163,7 @@ def fused(
     for p, q in split:
         assert not isinstance(p, str)
         assert not isinstance(q, str)
-        terms.append((p[0] * q[0], p[1] + q[1], x.fraction + y.fraction))
+        terms.append((p[0] * q[0], p[1] + q[1] if p[0] * q[0] else -126, x.fraction + y.fraction))
     largest = max(exponent for _, exponent, _ in terms)
     total = 0
     for size, exponent, places in terms:
@@ -211,6 +211,8 @@ def _rounded(total: int, unit: int, z: Format, kept: int) -> int:
     else:
         size <<= -drop
     size <<= z.fraction - fraction
+    if not size and z is F16:
+        return 0
     if size >> (z.fraction + 1):
         size, exponent = size >> 1, exponent + 1
     if exponent > z.bias:

@@ -1,4 +1,5 @@
-"""Texture fetches in NumPy, written from the CUDA C++ Programming Guide, "Texture Fetching"."""
+"""Texture fetches in NumPy, written from the CUDA C++ Programming Guide, "Texture Fetching", and from what an H100
+does where the guide leaves it open: coordinates, weights and the order of a gather (``make test-gpu``)."""
 
 from __future__ import annotations
 
@@ -40,15 +41,33 @@ def fetch(array: np.ndarray, sampler: Sampler, place: tuple[float, ...]) -> np.n
     values = texels(array, sampler)
     sizes = values.shape[-2::-1]
     axes = [
-        _weights(F32(x), size, mode, sampler) for x, size, mode in zip(place, sizes, sampler.modes, strict=True)
+        _texels_between(F32(x), size, mode, sampler)
+        for x, size, mode in zip(place, sizes, sampler.modes, strict=True)
     ]
+    weights = _weights([share for *_, share in axes])
     total = np.zeros(values.shape[-1], np.float64 if sampler.linear else values.dtype)
-    for corner in itertools.product(*axes):
-        weight = np.prod([w for _, w in corner])
-        index = tuple(i for i, _ in reversed(corner))
+    for corner in itertools.product(range(1 + sampler.linear), repeat=len(axes)):
+        index = tuple(axis[which] for axis, which in zip(axes, corner, strict=True))[::-1]
         texel = values[index] if None not in index else np.zeros_like(values[(0,) * len(index)])
-        total = total + weight * texel if sampler.linear else texel
+        total = total + weights[corner] * texel if sampler.linear else texel
     return total.astype(values.dtype)
+
+
+def _weights(shares: list[float]) -> dict[tuple[int, ...], float]:
+    """The weight of each corner, from the shares (in 256ths) of the second texel on each axis."""
+    found = {}
+    x, y, z = (*shares, 0, 0)[:3]
+    for far, layer in enumerate((256 - z, z)):
+        right = np.floor(layer * x / 256 + 0.5)
+        left = layer - right
+        upper = np.floor(right * y / 256 + 0.5)
+        lower = np.floor(left * (256 - y) / 256 + 0.5)
+        parts = {(0, 0): lower, (0, 1): left - lower, (1, 0): right - upper, (1, 1): upper}
+        for corner, part in parts.items():
+            place = (*corner, far)
+            if not any(place[len(shares) :]):  # the other texels are on axes that are not there
+                found[place[: len(shares)]] = part / 256
+    return found
 
 
 def gather(array: np.ndarray, sampler: Sampler, place: tuple[float, float], component: int) -> list[float]:
@@ -56,7 +75,7 @@ def gather(array: np.ndarray, sampler: Sampler, place: tuple[float, float], comp
     lower left; y points down."""
     shape = replace(sampler, linear=True)
     (x0, x1), (y0, y1) = (
-        [index for index, _ in _weights(F32(p), size, mode, shape)]
+        _texels_between(F32(p), size, mode, shape)[:2]
         for p, size, mode in zip(place, array.shape[1::-1], sampler.modes, strict=True)
     )
     values = texels(array, sampler)
@@ -66,23 +85,20 @@ def gather(array: np.ndarray, sampler: Sampler, place: tuple[float, float], comp
     return found
 
 
-def _weights(x: np.float32, size: int, mode: str, sampler: Sampler) -> list[tuple[int | None, float]]:
-    """The texels of an axis that a place depends on, with their weights; None: the border."""
+def _texels_between(x: np.float32, size: int, mode: str, sampler: Sampler) -> tuple[int | None, int | None, float]:
+    """The texel of an axis at a place, the next one, and its share in 256ths; None: the border."""
+    at = float(x)
     if sampler.normalized:
-        if mode == "wrap":
-            x = x - np.floor(x)
-        elif mode == "mirror":
-            whole = np.floor(x)
-            x = x - whole if whole % 2 == 0 else F32(1) - (x - whole)
-        x = F32(x * F32(size))
+        at = np.floor((0 if abs(at) < 2.0**-126 else at) * 2.0**21) / 2.0**21 * size
     elif mode in ("wrap", "mirror"):
         mode = "clamp"
-    if not sampler.linear:
-        return [(_texel(int(np.floor(x)), size, mode), 1.0)]
-    b = F32(x - F32(0.5))
-    first = np.floor(b)
-    share = np.floor(float(b - first) * 256 + 0.5) / 256  # 8 bits behind the point
-    return [(_texel(int(first) + n, size, mode), w) for n, w in ((0, 1 - share), (1, share))]
+    if sampler.linear:
+        at = np.floor((at - 0.5) * 256 + 0.5) / 256
+    first = int(np.floor(at))
+    share = (at - first) * 256
+    if mode == "clamp" and not 0 <= first < size - 1:
+        share = 0
+    return _texel(first, size, mode), _texel(first + 1, size, mode), share
 
 
 def _texel(i: int, size: int, mode: str) -> int | None:
@@ -92,4 +108,7 @@ def _texel(i: int, size: int, mode: str) -> int | None:
         return None
     if mode == "wrap":
         return i % size
+    if mode == "mirror":
+        turned = i % (2 * size)
+        return min(turned, 2 * size - 1 - turned)
     return min(max(i, 0), size - 1)
