@@ -1,5 +1,5 @@
-"""Where an H100, with the code that ptxas 13.0 makes, does not do what the PTX ISA says. kcheck follows the ISA, so
-the tests on a CUDA device leave these instructions out."""
+"""Where an H100, with code of ptxas 13.0, does not do what the PTX ISA says. kcheck follows the ISA, so tests on
+a CUDA device leave these instructions out."""
 
 from __future__ import annotations
 

@@ -97,3 +97,17 @@ def test_accepted_damage_does_no_harm(child: DeviceChild, first: int) -> None:
     for seed in range(first, first + RUN // 4):
         child.ask({"seed": seed}, seconds=60)
     assert child.starts == 1
+
+
+@pytest.mark.parametrize("seed", [3558, 8923, 94884])
+def test_a_file_that_the_soak_found_is_read_or_refused(seed: int) -> None:
+    """A video instruction without all its types."""
+    _, text = damaged(seed)
+    with pytest.raises(PtxError, match=r"^damaged\.ptx:\d+: ."):
+        verify(parse(text, "damaged.ptx"))
+
+
+@pytest.mark.parametrize(("seed", "ending"), [(968, "finished"), (1042, "not compiled")])
+def test_a_file_that_the_soak_found_runs_or_is_refused(seed: int, ending: str, child: DeviceChild) -> None:
+    """A guarded barrier that is never reached; a load without an address."""
+    assert child.ask({"seed": seed}, seconds=60) == ending

@@ -82,9 +82,8 @@ def _facts(
     local, divergent = context.frames[function.name], _divergent(function)
     live = liveness.analyze(graph)
     spinning = may_spin(graph) if function.is_entry else frozenset()
-    ends = [
-        (b.terminator, b.successors[0]) for b in graph.blocks if b.terminator is not None and waits(b.terminator)
-    ]
+    reached = (graph.blocks[n] for n in graph.order)
+    ends = [(b.terminator, b.successors[0]) for b in reached if b.terminator is not None and waits(b.terminator)]
     guarded = {after for end, after in ends if end.guard is not None or control.is_collective(end)}
     found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
     alike = found

@@ -8,7 +8,7 @@ leaves open was measured on an H100:
 
 - A normalized coordinate is truncated to 21 fractional bits before it is multiplied by the size. Wrapping and
   mirroring act on the numbers of texels.
-- The weights of texels have 8 fractional bits, too: see :meth:`_Fetch._weights`.
+- The weights of texels have 8 fractional bits, too: see :meth:`_Fetch._weigh`.
 
 The weighted sum is computed in float64 and rounded to float32 once. The H100 aligns its terms to fewer bits, which
 changes the last bits of some results.
@@ -203,9 +203,10 @@ class _Fetch:
         f.fill(self.sums.at(0), 0, 32)
         self.is_filtered = self.texture.load(Texture.linear).ne(0) & (self.form & INTEGER).eq(0)
         self.gathers = (self.form & GATHER).ne(0)
+        self.weighs = self.is_filtered & ~self.gathers
         axes = self._axes()
         self._corners(axes)
-        with f.if_(self.is_filtered & ~self.gathers), f.range(4) as c:
+        with f.if_(self.weighs), f.range(4) as c:
             self.out[c] = f.term(f.bitcast(f.cast("fptrunc", self.sums[c], "float"), "i32"))
         f.ret(1)
         return f.definition()
@@ -257,11 +258,10 @@ class _Fetch:
         """The nearest integer; the larger one if there are two."""
         return self.f.term(self.f.intrinsic("floor", _float(self.f, "fadd", x, 0.5)))
 
-    def _weights(self, axes: _Axes) -> Array:
+    def _weigh(self, axes: _Axes, weights: Array) -> None:
         """The weight of each corner. In 256ths they are integers: the whole is parted along z, then each part
         along x, then each along y, and each time one part is rounded and the other is the rest."""
         f = self.f
-        weights = f.array(Term(f, f.local("[8 x double]", 8), "ptr"), "double")
         whole = f.const("double", 256.0)
         x, y, z = (axes.share[axis] for axis in range(3))
 
@@ -276,13 +276,14 @@ class _Fetch:
             left_low, left_up = part(left, _float(f, "fsub", whole, y))
             for corner, value in enumerate((left_low, right_low, left_up, right_up)):
                 weights[4 * far + corner] = _float(f, "fmul", value, 1 / 256)
-        return weights
 
     def _corners(self, axes: _Axes) -> None:
         """Process each texel. Bit ``axis`` of its number says whether it is the second one on that axis."""
         f, one = self.f, self.f.term(self.f.const("i32", 1))
         many = (self.is_filtered | self.gathers).select(one << self.dimensions, 1)
-        weights = self._weights(axes)
+        weights = f.array(Term(f, f.local("[8 x double]", 8), "ptr"), "double")
+        with f.if_(self.weighs):
+            self._weigh(axes, weights)
         with f.range(many) as corner:
             place = f.array(Term(f, f.local("[4 x i32]", 4), "ptr"), "i32")
             f.fill(place.at(0), 0, 16)
@@ -294,8 +295,8 @@ class _Fetch:
                 most = self.texture.load(Texture.extent, 2) - 1
                 place[2] = f.intrinsic("umin", self.place[0], most)
             weight = weights[corner]
-            has_weight = f.term(f.compare("une", weight, f.const("double", 0.0)))
-            with f.if_(has_weight | self.gathers):  # the others do not contribute
+            is_zero = f.term(f.compare("oeq", weight, f.const("double", 0.0)))
+            with f.unless(self.weighs & is_zero):  # it does not contribute
                 self._texel(corner, place, outside.value, weight)
 
     def _texel_number(self, i: Term, axis: Term) -> Term:
@@ -326,7 +327,7 @@ class _Fetch:
             with f.if_(self.gathers & channel.eq(self.form >> _COMPONENT)):
                 # Counter-clockwise from the lower left: (0, 1), (1, 1), (1, 0), (0, 0).
                 self.out[f.term(f.const("i32", 0x1023)) >> (corner * 4) & 3] = word.value
-            with f.if_(self.is_filtered & ~self.gathers):
+            with f.if_(self.weighs):
                 number = f.cast("fpext", f.bitcast(word.value, "float"), "double")
                 self.sums[channel] = f.op("fadd", self.sums[channel], f.op("fmul", weight, number))
             with f.unless(self.is_filtered | self.gathers):

@@ -78,7 +78,7 @@ def memory_use(functions: Sequence[Function], file: str) -> MemoryUse:
     if len(functions) > 1 or len(body) > LARGEST or any(isinstance(s, Call) for s in body):
         return MemoryUse()
     operations = [s for s in body if isinstance(s, Instruction)]
-    if any(i.opcode in OTHER_STORES for i in operations):
+    if any(i.opcode in OTHER_STORES for i in operations) or not all(map(_has_its_address, operations)):
         return MemoryUse()
     cfg = control.build(kernel, file)
     values = _Values(kernel, cfg)
@@ -122,6 +122,12 @@ def _origins(i: Instruction, origins: PointerOrigins) -> tuple[int, ...]:
 
 def _address(i: Instruction) -> Address:
     return next(o for o in i.operands if isinstance(o, Address))
+
+
+def _has_its_address(i: Instruction) -> bool:
+    """Whether an access has an address. Without one, the kernel is refused when it is compiled."""
+    accesses = _reads(i) or i.opcode == "st"
+    return not accesses or any(isinstance(o, Address) for o in i.operands)
 
 
 def _is_plain(i: Instruction) -> bool:
