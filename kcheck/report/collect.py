@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TextIO
 
@@ -11,16 +11,15 @@ from kcheck.dataclass import dataclass
 from kcheck.model import (
     CaseFinished,
     Event,
-    Level,
     RunFinished,
     RunStarted,
     SpecFinished,
     SpecRefused,
     SpecStarted,
     Status,
-    Verdict,
 )
 from kcheck.report import ReportSettings
+from kcheck.report.case_log import CaseLog
 from kcheck.report.causes import Cause, Warned, causes, explained, warned
 from kcheck.report.detail import ReadLine, read_line
 
@@ -30,51 +29,45 @@ class OpenSpec:
     """A spec that has started and not ended.
 
     Attributes:
-        brief: whether to keep only the recipe and what was checked of passing cases without findings, of which a
-            run may have many.
+        cases: its cases so far.
         notes: the notes of its cases, in order, without duplicates.
         announced: whether the reporter has announced its first failure.
     """
 
     started: SpecStarted
-    brief: bool = False
-    cases: list[CaseFinished] = field(default_factory=list)
+    cases: list[CaseFinished] | CaseLog = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     announced: bool = False
-    _checked: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # shares equal values
-    _levels: dict[tuple[tuple[str, Level], ...], Mapping[str, Level]] = field(default_factory=dict)  # as above
 
     def take(self, event: CaseFinished) -> None:
         """Takes the next case."""
         self.notes.update(dict.fromkeys(event.verdict.notes))
-        if self.brief and event.verdict.status is Status.PASSED and not event.verdict.findings:
-            event = self._brief(event)
-        self.cases.append(event)
+        if isinstance(self.cases, CaseLog):
+            self.cases.add(event)
+        else:
+            self.cases.append(event)
 
-    def _brief(self, event: CaseFinished) -> CaseFinished:
-        """A passing case, reduced to the recipe and what was checked."""
-        whole = event.verdict
-        checked = self._checked.setdefault(whole.checked, whole.checked)
-        levels = self._levels.setdefault(tuple(whole.levels.items()), whole.levels)  # workers send copies
-        verdict = Verdict(whole.case, whole.status, whole.device, checked=checked, levels=levels)
-        return CaseFinished(self.started.path, self.started.line, verdict, "", self.started.started)
+    @property
+    def remarkable(self) -> Sequence[CaseFinished]:
+        """The cases that did not pass or have findings; others may be among them."""
+        return self.cases.whole if isinstance(self.cases, CaseLog) else self.cases
 
     @property
     def failing(self) -> list[CaseFinished]:
         """The cases that did not pass."""
-        return [event for event in self.cases if event.verdict.status is not Status.PASSED]
+        return [event for event in self.remarkable if event.verdict.status is not Status.PASSED]
 
     @property
     def explained(self) -> tuple[list[Cause], list[Warned]]:
         """The causes of the failing cases, and the warnings that do not follow from one of them."""
-        return explained(causes(self.failing), warned(self.cases))
+        return explained(causes(self.failing), warned(self.remarkable))
 
     def broken_off(self) -> SpecFinished:
         """The end event of a spec that was interrupted, computed from the cases so far."""
-        statuses = [event.verdict.status for event in self.cases]
-        passed, failed, errors = (statuses.count(s) for s in (Status.PASSED, Status.FAILED, Status.ERROR))
-        started = self.started
-        skipped = started.cases - len(statuses)
+        statuses = [event.verdict.status for event in self.failing]
+        failed, errors = statuses.count(Status.FAILED), statuses.count(Status.ERROR)
+        started, ran = self.started, len(self.cases)
+        passed, skipped = ran - len(statuses), started.cases - ran
         return SpecFinished(started.path, started.op, passed, failed, errors, skipped, (), (), 0.0)
 
 

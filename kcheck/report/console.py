@@ -27,6 +27,7 @@ from kcheck.model import (
     Status,
 )
 from kcheck.report import ReportSettings, coverage, layout, plain, totals, wording
+from kcheck.report.case_log import CaseLog
 from kcheck.report.causes import Cause, Warned
 from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, ReadLine, Role, finding_rows, read_line, rows
@@ -103,7 +104,7 @@ class ConsoleReporter:
             case SpecRefused():
                 self._refuse(event)
             case SpecStarted():
-                self._open = OpenSpec(event, brief=True)
+                self._open = OpenSpec(event, CaseLog(event))
             case CaseFinished():
                 if self._open is not None:
                     self._open.take(event)

@@ -111,14 +111,15 @@ def _rows(cause: Cause, cases: str, source: ReadLine, form: _Form) -> Iterator[D
 
 def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
     """``11 of 12: every T, K > 1``; without a condition if none separates the failing cases from the others."""
-    seen = run
+    rule, seen = "", len(run)
     if cause.rule in SANITIZERS and all(cause.rule in event.verdict.checked for event in cause.cases):
-        seen = [event for event in run if cause.rule in event.verdict.checked]
+        rule = cause.rule
+        seen = sum(1 for event in run if rule in event.verdict.checked)
     number = f"{len(cause.cases):,}"
-    if len(seen) < len(run):
-        these = f"{number} of the {len(seen):,}"
-        if len(cause.cases) == len(seen):
-            these = f"all {number}" if len(seen) > 1 else "the one"
+    if seen < len(run):
+        these = f"{number} of the {seen:,}"
+        if len(cause.cases) == seen:
+            these = f"all {number}" if seen > 1 else "the one"
         text = f"{these} that {cause.rule} checked"
     elif len(cause.cases) == len(run):
         text = f"all {number}" if len(run) > 1 else "1 of 1"
@@ -126,9 +127,21 @@ def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
         text = f"{number} of {len(run):,}"
     if cause.simplest.verdict.status is Status.ERROR:
         text += ", not checked"
-    passing = [event.verdict.case for event in seen if event.verdict.status is Status.PASSED]
-    when = seen_when([event.verdict.case for event in cause.cases], passing)
+    when = seen_when([event.verdict.case for event in cause.cases], _Passing(run, rule))
     return f"{text}: {when}" if when else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """The passing cases of a run; of those that ``rule`` checked, if it is given."""
+
+    run: Sequence[CaseFinished]
+    rule: str
+
+    def __iter__(self) -> Iterator[Case]:
+        for event in self.run:
+            if event.verdict.status is Status.PASSED and (not self.rule or self.rule in event.verdict.checked):
+                yield event.verdict.case
 
 
 def also_texts(cause: Cause) -> Iterator[str]:

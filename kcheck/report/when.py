@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations, islice
 
 from kcheck.cases.condition import Condition, size_conditions
 from kcheck.dataclass import dataclass
@@ -23,44 +23,91 @@ Costlier conditions need more, because there are more of them."""
 _LEAD = 0.8  # how much cheaper a condition must be than every one on other coordinates
 
 
+_Test = Callable[[Case], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """A condition on one or two coordinates. ``passing`` has a bit for each passing case that satisfies it."""
+    """A condition on one or two coordinates.
+
+    Attributes:
+        passing: has a bit for each of the first passing cases that satisfies it.
+        tests: a case satisfies it if each of them holds.
+    """
 
     text: str
     cost: float
     about: frozenset[str]
     passing: int
+    tests: tuple[_Test, ...]
     pair: bool = False
 
+    def holds(self, case: Case) -> bool:
+        """Whether a case satisfies it."""
+        return all(test(case) for test in self.tests)
 
-def seen_when(failing: Sequence[Case], passing: Sequence[Case]) -> str:
-    """``every T, K > 1``: true for each failing case, false for each passing one; empty if nothing simple is."""
-    condition = _condition(failing, passing) if failing and passing else ""
+
+_SAMPLE = 2_000  # passing cases with which conditions are searched for; the others only exclude some
+
+
+def seen_when(failing: Sequence[Case], passing: Iterable[Case]) -> str:
+    """``every T, K > 1``: true for each failing case, false for each passing one; empty if nothing simple is.
+
+    Args:
+        passing: can be iterated over again, and may be long.
+    """
+    first = list(islice(passing, _SAMPLE))
+    condition = _condition(failing, first, passing) if failing and first else ""
     return ", ".join([*_every(failing, passing), condition]) if condition else ""
 
 
-def _every(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[str]:
+def _every(failing: Sequence[Case], passing: Iterable[Case]) -> Iterator[str]:
     """``every T`` for a type variable that fails with each of the dtypes seen."""
     for name in failing[0].dtypes:
-        known = {case.dtypes.get(name) for case in (*failing, *passing)}
+        known = {case.dtypes.get(name) for case in chain(failing, passing)}
         if len(known) > 1 and known == {case.dtypes.get(name) for case in failing}:
             yield f"every {name}"
 
 
-def _condition(failing: Sequence[Case], passing: Sequence[Case]) -> str:
-    atoms = sorted(_atoms(failing, passing), key=lambda atom: atom.cost)
-    bits = math.log2(math.comb(len(failing) + len(passing), len(failing)))
-    exact = [atom for atom in atoms if not atom.passing]
+def _condition(failing: Sequence[Case], first: Sequence[Case], passing: Iterable[Case]) -> str:
+    """The condition, found with the first passing cases and confirmed with all."""
+    atoms = sorted(_atoms(failing, first), key=lambda atom: atom.cost)
+    exact, count = _confirmed([atom for atom in atoms if not atom.passing], first, passing)
+    bits = _log2_choices(len(failing) + count, len(failing))
     if exact:
         return _best(exact, bits)
-    useful = _strongest(atoms, len(passing))
+    useful = _strongest(atoms, len(first))
     pairs = [
-        _Atom(f"{one.text}, {other.text}", one.cost + other.cost, one.about | other.about, 0, pair=True)
+        _Atom(
+            f"{one.text}, {other.text}",
+            one.cost + other.cost,
+            one.about | other.about,
+            0,
+            (*one.tests, *other.tests),
+            pair=True,
+        )
         for one, other in combinations(useful, 2)
         if not one.passing & other.passing
     ]
-    return _best(sorted(pairs, key=lambda pair: pair.cost), bits)
+    pairs, _ = _confirmed(sorted(pairs, key=lambda pair: pair.cost), first, passing)
+    return _best(pairs, bits)
+
+
+def _confirmed(atoms: list[_Atom], first: Sequence[Case], passing: Iterable[Case]) -> tuple[list[_Atom], int]:
+    """The conditions that hold for no passing case, and the number of passing cases."""
+    if len(first) < _SAMPLE:
+        return atoms, len(first)
+    count = len(first)
+    for case in islice(passing, count, None):
+        count += 1
+        if any(atom.holds(case) for atom in atoms):
+            atoms = [atom for atom in atoms if not atom.holds(case)]
+    return atoms, count
+
+
+def _log2_choices(total: int, chosen: int) -> float:
+    """log2 of the number of ways to choose some of all."""
+    return (math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)) / math.log(2)
 
 
 def _best(fitting: Sequence[_Atom], bits: float) -> str:
@@ -97,7 +144,7 @@ def _atoms(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Atom]:
     """All candidate conditions that every failing case satisfies."""
     for text, cost, about, holds in _offered(failing, passing):
         if all(map(holds, failing)):
-            yield _Atom(text, cost, frozenset(about), _bits(map(holds, passing)))
+            yield _Atom(text, cost, frozenset(about), _bits(map(holds, passing)), (holds,))
 
 
 def _bits(answers: Iterable[bool]) -> int:
@@ -105,7 +152,6 @@ def _bits(answers: Iterable[bool]) -> int:
     return int("".join("1" if answer else "0" for answer in answers) or "0", 2)
 
 
-_Test = Callable[[Case], bool]
 _Offer = tuple[str, float, tuple[str, ...], _Test]
 """A condition: its text, its cost, the coordinates it is about, and the test."""
 

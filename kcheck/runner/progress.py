@@ -12,6 +12,7 @@ from dataclasses import field
 
 from kcheck.dataclass import dataclass
 from kcheck.model.compiled import Launched
+from kcheck.runner.numbers import Numbers
 from kcheck.runner.work import Prepared, Ran
 from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task
 
@@ -61,7 +62,7 @@ class SpecProgress:
     slow: bool = False
     busy: float = 0.0
     _todo: deque[range] = field(default_factory=deque)
-    _received: set[int] = field(default_factory=set)
+    _received: Numbers = field(default_factory=Numbers)
     _ended_at: int | None = None  # no case after this one will run
     _seconds: float = 0.0
     _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import fake_events
@@ -87,3 +88,14 @@ def test_one_empty_case_that_passes_is_told() -> None:
 def test_without_passing_cases_nothing_is_said() -> None:
     """All cases fail: there is nothing to tell them from."""
     assert seen_when(cases(5), []) == ""
+
+
+@pytest.mark.parametrize(("exception", "told"), [(False, "K > 64"), (True, "")])
+def test_a_condition_is_confirmed_with_all_of_many_passing_cases(exception: bool, told: str) -> None:
+    """It is searched for with the first 2,000."""
+    drawn = cases(2)
+    passing = [replace(drawn[0], dims={**drawn[0].dims, "K": 1 + n % 64}) for n in range(3_000)]
+    if exception:
+        passing[2_900] = replace(drawn[0], dims={**drawn[0].dims, "K": 200})
+    failing = [replace(drawn[0], dims={**drawn[0].dims, "K": 65 + n}) for n in range(400)]
+    assert seen_when(failing, passing) == told
