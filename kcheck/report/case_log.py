@@ -48,7 +48,7 @@ class CaseLog(Sequence[CaseFinished]):
         self._form = array("i")
         self._seeds = array("Q")
         self._integers, self._floats = array("q"), array("d")
-        self._starts = array("Q")  # where the integers and floats of each case begin, in turn
+        self._starts = array("I")  # where the integers and floats of each case begin, in turn
 
     def add(self, event: CaseFinished) -> None:
         """Add the next case."""
