@@ -256,6 +256,8 @@ class Executor:
         took = self._clock() - begun
         if len(completion.workspaces) > 1 and not launch.cooperative:
             known.scales = not completion.is_faster_alone
+        elif known.scales is False:
+            known.stayed_alone()
         known.spend(took, is_lent=self._checks is NO_CHECKS and known.variant.checks != NO_CHECKS)
         return completion, took
 

@@ -49,6 +49,7 @@ _NARROWEST, _NARROWEST_CHECKED = 2, 4
 threads of one row access neighboring elements, and threads of several rows do not."""
 
 
+RETRY = 50
 MANY = 1 << 13
 """A launch of this many threads runs long enough to justify a longer compile time."""
 
@@ -65,6 +66,7 @@ class CachedKernel:
         spent: the total time of launches of quick code.
         lent: the total time of launches that needed none of its checks.
         scales: whether several OS threads were faster than one; None if this was not tried.
+        alone: the launches since ``scales`` is False.
     """
 
     variant: Variant
@@ -76,6 +78,7 @@ class CachedKernel:
     spent: float = 0.0
     lent: float = 0.0
     scales: bool | None = None
+    alone: int = 0
 
     def expected(self, shape: tuple[Index3, Index3, int]) -> float:
         """The expected seconds of a launch, from the last launch and its number of threads; infinite if
@@ -92,6 +95,13 @@ class CachedKernel:
             self.lent += seconds
         else:
             self.spent += seconds
+
+    def stayed_alone(self) -> None:
+        """Count a launch on one thread because several were slower. That may have been because another program was
+        running, so several are tried again after RETRY launches."""
+        self.alone += 1
+        if self.alone >= RETRY:
+            self.scales, self.alone = None, 0
 
     def starts_with_all(self, is_long: bool) -> bool | None:
         """Whether a launch starts on all threads (True), stays on one (False), or decides later (None)."""

@@ -350,3 +350,17 @@ def test_where_a_launch_runs(
     before = device.here
     assert device.launch(1) is Ending.FINISHED
     assert device.here - before == is_here
+
+
+def test_several_threads_are_tried_again_after_a_while(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were slower once: another program may have been running."""
+    monkeypatch.setattr("kcheck.cpu.tiers.RETRY", 3)
+    device = Counting(cache, monkeypatch, 2)
+    device.learn()
+    (known,) = device.executor.kernels.known[device.module].values()
+    known.scales, found = False, []
+    for _ in range(3):
+        known.seconds = 1e-4
+        assert device.launch(1) is Ending.FINISHED
+        found.append(known.scales)
+    assert found == [False, False, None]
