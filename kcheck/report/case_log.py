@@ -37,8 +37,8 @@ class _Form:
 
 
 class CaseLog(Sequence[CaseFinished]):
-    """The finished cases of a spec, in order. Of a passing case without findings it keeps the recipe and what was
-    checked: the event has no comparisons, notes, seconds or time."""
+    """The finished cases of a spec, in order, without the error maps of their outputs. Of a passing case without
+    findings it keeps the recipe and what was checked: the event has no comparisons, notes, seconds or time."""
 
     def __init__(self, started: SpecStarted) -> None:
         self._started = started
@@ -60,7 +60,7 @@ class CaseLog(Sequence[CaseFinished]):
         self._form.append(number)
         self._seeds.append(verdict.case.seed)
         if number == _WHOLE:
-            self._whole[len(self._form) - 1] = event
+            self._whole[len(self._form) - 1] = _without_maps(event)
             return
         form, case = self._forms[number], verdict.case
         if form.numbered:
@@ -139,3 +139,12 @@ class CaseLog(Sequence[CaseFinished]):
     def _end(self, start: int) -> int | None:
         """Where the numbers of the next case begin; None for the last case."""
         return self._starts[start + 2] if start + 2 < len(self._starts) else None
+
+
+def _without_maps(event: CaseFinished) -> CaseFinished:
+    """The event without error maps, which are most of its bytes."""
+    verdict = event.verdict
+    if all(comparison.error_map is None for comparison in verdict.comparisons):
+        return event
+    comparisons = tuple(replace(comparison, error_map=None) for comparison in verdict.comparisons)
+    return replace(event, verdict=replace(verdict, comparisons=comparisons))
