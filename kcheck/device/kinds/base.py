@@ -12,8 +12,16 @@ import numpy as np
 from kcheck.dataclass import dataclass
 from kcheck.device.base import Backend
 from kcheck.device.plan import Geometry
-from kcheck.model import Argument, Case, OpSpec
+from kcheck.model import Argument, Case, Finding, OpSpec
 from kcheck.model.compiled import CompiledKernel
+
+
+class NotCompiled(Exception):
+    """A compiler's errors, which are findings of the case."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__("; ".join(finding.message for finding in findings))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
-from kcheck.device.kinds.base import Called, Passed, WantedArtifact, Work
+from kcheck.device.kinds.base import Called, NotCompiled, Passed, WantedArtifact, Work
 from kcheck.device.kinds.entry import check, fitted, pack
 from kcheck.device.kinds.modules import Unit, UnitRun, address
 from kcheck.device.kinds.named import UnknownKernel
@@ -17,18 +17,10 @@ from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
-from kcheck.model import Case, Finding, OpSpec
+from kcheck.model import Case, OpSpec
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds import KINDS as SPEC_KINDS
-
-
-class NotCompiled(Exception):
-    """A compiler's errors, which are findings of the case."""
-
-    def __init__(self, *findings: Finding) -> None:
-        self.findings = findings
-        super().__init__("; ".join(finding.message for finding in findings))
 
 
 class Compiler(Protocol):

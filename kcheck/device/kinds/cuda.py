@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from kcheck.device.artifact import no_compiler
-from kcheck.device.kinds.compiled import CompiledKind, NotCompiled
+from kcheck.device.kinds.base import NotCompiled
+from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.cpp import defines, instance, varying
 from kcheck.device.kinds.entry import Parameter, find_entry, ptx_parameters
 from kcheck.device.kinds.host_code import is_host_header

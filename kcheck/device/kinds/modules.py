@@ -55,7 +55,7 @@ class Unit:
         instance: its name in reports, such as ``softmax<float, 4>``.
         entry: its name in the PTX.
         for_target: compiles it for another target; None if it cannot be compiled again. Raises
-            :class:`kcheck.device.kinds.compiled.NotCompiled`.
+            :class:`kcheck.device.kinds.base.NotCompiled`.
     """
 
     kernel: KernelRef

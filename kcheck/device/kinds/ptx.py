@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from kcheck.device.kinds.compiled import CompiledKind, NotCompiled
+from kcheck.device.kinds.base import NotCompiled
+from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.entry import find_entry, missing_labels, ptx_parameters, undefined
 from kcheck.device.kinds.modules import Unit
 from kcheck.errors import PtxError, SpecError
