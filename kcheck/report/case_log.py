@@ -18,7 +18,7 @@ _LIMIT = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _CaseForm:
     """What many passing cases have in common, and which numbers they differ in.
 
     Attributes:
@@ -43,7 +43,7 @@ class CaseLog(Sequence[CaseFinished]):
     def __init__(self, started: SpecStarted) -> None:
         self._started = started
         self._whole: dict[int, CaseFinished] = {}
-        self._forms: list[_Form] = []
+        self._forms: list[_CaseForm] = []
         self._known: dict[Any, int] = {}
         self._form = array("i")
         self._seeds = array("Q")
@@ -114,10 +114,10 @@ class CaseLog(Sequence[CaseFinished]):
         number = self._known.setdefault(key, len(self._forms))
         if number == len(self._forms):
             first = Verdict(case, Status.PASSED, verdict.device, checked=verdict.checked, levels=verdict.levels)
-            self._forms.append(_Form(first, label, match is not None, tuple(case.dims), integers, floats))
+            self._forms.append(_CaseForm(first, label, match is not None, tuple(case.dims), integers, floats))
         return number
 
-    def _made(self, place: int, form: _Form) -> CaseFinished:
+    def _made(self, place: int, form: _CaseForm) -> CaseFinished:
         """The event of a passing case."""
         first, case = form.first, form.first.case
         integers = iter(self._integers[self._starts[2 * place] : self._end(2 * place)])

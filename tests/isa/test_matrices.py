@@ -1,4 +1,4 @@
-"""``ldmatrix`` and ``movmatrix``: where each element goes, and what the checks say of their memory."""
+"""``ldmatrix``, ``stmatrix``, ``movmatrix``: where each element goes, and what the checks say of their memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import pytest
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
+from kcheck.errors import PtxError
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.isa.verify import verify
+from kcheck.ptx.syntax.parser import parse
 from tests.isa.machines import ON_ALL_MACHINES, Launch, Machine
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -158,3 +161,88 @@ def test_rows_that_are_not_there_are_a_memcheck_error(tmp_path: Path, width: int
     assert {f.rule for f in findings(tmp_path, width, beyond, Checks())} == {"memcheck"}
     crooked = loading(2, False).replace("ldmatrix", "add.s64 %row, %row, 4;\nldmatrix")
     assert {f.rule for f in findings(tmp_path, width, crooked, Checks())} == {"memcheck"}
+
+
+def storing(
+    count: int, transposed: bool, space: str = ".shared", guard: str = "", between: str = "bar.sync 0;"
+) -> str:
+    """32 threads store the matrices in their registers, each row at the address of a lane, in reverse order of the
+    matrices; then each reads ``count`` words of the tile."""
+    registers = ", ".join(f"%r{n}" for n in range(count))
+    trans = ".trans" if transposed else ""
+    loads = "\n".join(f"ld.global.b32 %r{n}, [%in+{128 * n}];" for n in range(count))
+    reads = "\n".join(
+        f"ld.shared.b32 %w, [%at+{128 * n}];\nst.global.b32 [%out+{128 * n}], %w;" for n in range(count)
+    )
+    generic = "cvta.shared.u64 %row, %row;" if not space else ""
+    return f"""{HEAD.replace("sm_80", "sm_90")}
+.visible .entry matrices(.param .u64 inputs, .param .u64 results) {{
+.shared .align 16 .b8 tile[{128 * count}];
+.reg .b32 %t, %w, %r<4>; .reg .pred %p;
+.reg .b64 %in, %out, %at, %row, %tile;
+mov.u32 %t, %tid.x;
+ld.param.u64 %in, [inputs];
+ld.param.u64 %out, [results];
+mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 4, %out;
+mov.u64 %tile, tile;
+mad.wide.u32 %at, %t, 4, %tile;
+{loads}
+setp.ne.u32 %p, %t, 99;
+xor.b32 %w, %t, {8 * (count - 1)};
+mad.wide.u32 %row, %w, {ROW}, %tile;
+{generic}
+{guard} stmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 [%row], {{{registers}}};
+{between}
+{reads}
+ret;
+}}
+"""
+
+
+@ON_ALL_MACHINES
+@pytest.mark.parametrize(("space", "guard"), [(".shared", ""), ("", ""), (".shared::cta", "@%p")])
+@pytest.mark.parametrize("transposed", [False, True], ids=["", "trans"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_each_row_is_stored_at_the_address_of_its_lane(
+    count: int, transposed: bool, space: str, guard: str, width: int, machine: Callable[[int], Machine]
+) -> None:
+    """PTX ISA, stmatrix: what ldmatrix with the same addresses would load."""
+    chance = random.Random(count)
+    words = [chance.getrandbits(32) for _ in range(32 * count)]
+    content = struct.pack(f"<{len(words)}I", *words)
+    text = storing(count, transposed, space, guard)
+    ran = machine(width).run(Launch(text, "matrices", (content, bytes(128 * count)), 1, 32))
+    assert ran.found == ()
+    stored = struct.unpack(f"<{64 * count}H", ran.buffers[1])
+    for matrix in range(count):
+        for lane in range(32):
+            group, rank = divmod(lane, 4)
+            word = words[32 * matrix + lane]
+            for n, element in ((0, word & 0xFFFF), (1, word >> 16)):
+                row, column = (2 * rank + n, group) if transposed else (group, 2 * rank + n)
+                place = (8 * matrix + row) ^ 8 * (count - 1)
+                assert stored[8 * place + column] == element
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_the_sanitizers_see_stored_rows(tmp_path: Path, width: int) -> None:
+    """A missing barrier, a row beyond the tile, an uninitialized register; other lanes' addresses are not used."""
+    race, init = Checks(race=True), Checks(init=True)
+    assert findings(tmp_path, width, storing(4, False), race) == []
+    assert {f.rule for f in findings(tmp_path, width, storing(4, False, between=""), race)} == {"racecheck"}
+    beyond = storing(1, False).replace(f"%w, {ROW}, %tile", f"%w, {2 * ROW}, %tile")
+    assert {f.rule for f in findings(tmp_path, width, beyond, Checks())} == {"memcheck"}
+    others = "setp.ge.u32 %p, %t, 8;\n@%p add.s64 %row, %row, 4096;\n stmatrix"
+    assert findings(tmp_path, width, storing(1, False).replace(" stmatrix", others), Checks()) == []
+    added = "add.u32 %w, %w, 1;\nst.global.b32 [%out+0], %w"
+    used = storing(1, False).replace("st.global.b32 [%out+0], %w", added)
+    assert findings(tmp_path, width, used, init, 128) == []
+    (found,) = findings(tmp_path, width, used, init, 64)
+    assert (found.rule, found.thread) == ("initcheck", (16, 0, 0))
+
+
+def test_other_matrices_are_refused_by_name(tmp_path: Path) -> None:
+    text = storing(1, False).replace(".m8n8.x1.shared.b16", ".m16n8.x1.trans.shared.b8")
+    with pytest.raises(PtxError, match="only matrices of m8n8 with 16-bit elements can be stored"):
+        verify(parse(text, "k.ptx"))

@@ -10,8 +10,9 @@ _LATEST = "needs sm_100 or later, which is not supported; compile for sm_89 or l
 _REDUCTIONS = "reductions on surfaces are not supported; use atomics on an array"
 
 _OPCODES = {
-    **dict.fromkeys(("wgmma", "setmaxnreg", "multimem", "mapa", "getctarank", "tensormap", "stmatrix"), _LATER),
+    **dict.fromkeys(("wgmma", "setmaxnreg", "multimem", "mapa", "getctarank", "tensormap"), _LATER),
     **dict.fromkeys(("tcgen05", "clusterlaunchcontrol"), _LATEST),
+    "stmatrix": "only matrices of m8n8 with 16-bit elements can be stored; others need sm_100 or later",
     "sured": _REDUCTIONS,
     "brkpt": "breakpoints need a debugger; remove it",
     "istypep": "opaque types are not supported; pass a texture or surface object",

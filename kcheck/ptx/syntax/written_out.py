@@ -1,7 +1,7 @@
 """Expands instructions that stand for several others, when they are parsed.
 
 Source: PTX ISA, "lop3": ``lop3.BoolOp.b32 d|p, a, b, c, immLut, q`` sets ``p = (d != 0) BoolOp q``. For video
-instructions see :mod:`kcheck.ptx.syntax.selectors`.
+instructions see :mod:`kcheck.ptx.syntax.selectors`, for ``stmatrix`` :mod:`kcheck.ptx.syntax.stored_matrices`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kcheck.ptx.syntax.ast import Instruction, Integer, Negated, Operand, Pair, Register, Selected, Sink
 from kcheck.ptx.syntax.selectors import without_selectors
+from kcheck.ptx.syntax.stored_matrices import stored_matrices
 
 
 def written_out(i: Instruction, file: str, new: Callable[[str], Register]) -> Iterator[Instruction]:
@@ -26,6 +27,9 @@ def written_out(i: Instruction, file: str, new: Callable[[str], Register]) -> It
     operation = i.modifiers[0] if i.modifiers else ""
     if i.opcode == "lop3" and operation in ("and", "or") and isinstance(i.operands[0], Pair):
         yield from _with_predicate(i, operation, new("b32"))
+        return
+    if i.opcode == "stmatrix":
+        yield from stored_matrices(i, new)
         return
     if any(isinstance(operand, Selected | Negated) for operand in i.operands):
         yield from without_selectors(i, file, new)
