@@ -49,9 +49,11 @@ _NARROWEST, _NARROWEST_CHECKED = 2, 4
 threads of one row access neighboring elements, and threads of several rows do not."""
 
 
-RETRY = 50
 MANY = 1 << 13
 """A launch of this many threads runs long enough to justify a longer compile time."""
+
+RETRY = 50
+"""After this number of launches on one OS thread, a kernel for which several were slower is tried on several again."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
-"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in 60 to 100
-bytes each instead of 1,900, and made again when a report asks for them."""
+"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in less
+than 150 bytes each, and made again when a report asks for them."""
 
 from __future__ import annotations
 
