@@ -53,7 +53,7 @@ MANY = 1 << 13
 """A launch of this many threads runs long enough to justify a longer compile time."""
 
 RETRY = 50
-"""After this number of launches on one OS thread, a kernel for which several were slower is tried on several again."""
+"""The launches on one OS thread, because several were slower, after which several are tried again."""
 
 
 @dataclass(slots=True)
