@@ -145,6 +145,9 @@ readme: .venv/installed-dev  ## run the README's sample again and write what it 
 evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write
 
+evidence-gpu: .venv/installed-dev  ## the corpus on a CUDA device: what it shows without kcheck's sanitizers; writes docs/evidence.md
+	@$(BIN)/python -m benchmarks.evidence.on_gpu --write
+
 minimize-corpus: .venv/installed-dev  ## compare every buggy kernel's smallest failing case with the true one; writes docs/minimize.md
 	@$(BIN)/python -W ignore -m benchmarks.minimize --write
 

@@ -94,7 +94,9 @@ def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes
     """
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    options = LinkerOptions(arch=target, ptxas_options=["-v"], max_register_count=max_registers)
+    options = LinkerOptions(
+        arch=_architecture(ptx, target), ptxas_options=["-v"], max_register_count=max_registers
+    )
     try:
         linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
         try:
@@ -104,6 +106,16 @@ def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes
             linker.close()
     except Exception as fault:  # nvJitLink's errors have no common base class
         raise ToolFailed(f"the assembler rejects it for {target}: {compiler_message(fault)}") from fault
+
+
+_SPECIFIC = re.compile(r"^\s*\.target\s+(sm_\d+)[af]\b", re.MULTILINE)
+
+
+def _architecture(ptx: str, target: str) -> str:
+    """What to assemble for: Triton writes ``.target sm_90a`` for compute capability 9.0, and ptxas assembles such
+    code only for a target with that suffix."""
+    specific = _SPECIFIC.search(ptx, 0, ptx.find("{"))
+    return specific[0].split()[1] if specific is not None and specific[1] == target else target
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -85,9 +86,16 @@ def _benchmark(device: Any, name: str) -> Result:
 @functools.cache
 def _runner(device: Any) -> Any:
     """What runs specs, on the device that this process has already."""
+    from kcheck.cpu.cache import ObjectCache
     from kcheck.device import cpu
     from kcheck.device.launching import LaunchingDevice
+    from kcheck.driver.host_ranges import HostRanges
+    from kcheck.triton.session import patch_triton
 
+    machine = device.installed.machine
+    patch_triton(
+        machine, HostRanges(machine.memory), ObjectCache(Path(os.environ["KCHECK_CACHE_DIR"]) / "code"), "cpu"
+    )
     cpu._installed = lambda *capability: device.installed
     return LaunchingDevice(cpu.CpuBackend())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -154,6 +155,13 @@ def test_lint_reports_a_triton_kernel(project: KindsProject) -> None:
     assert done.returncode == 0, done.stderr
     assert "twice<BLOCK=64>" in done.stdout
     assert "target  regs  spills  stack  shared" in done.stdout
+
+
+def test_code_for_sm_90_has_its_registers(project: KindsProject) -> None:
+    """Triton writes ``.target sm_90a`` for it, which ptxas assembles only for sm_90a."""
+    done = project.kcheck("lint", "specs/artifact.yaml", "--target", "sm_90")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"sm_90 +\d+ +0 ", done.stdout), done.stdout
 
 
 @pytest.mark.slow

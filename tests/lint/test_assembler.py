@@ -24,20 +24,28 @@ import json, re, sys
 from pathlib import Path
 from cuda.core import Linker, LinkerOptions, ObjectCode
 from kcheck.device import choose
+from kcheck.cases import plan
 from kcheck.device.artifact import Compilation
-from kcheck.device.specialize import signatures
+from kcheck.device.assembler import _architecture
+from kcheck.device.kinds import KINDS, WantedArtifact
 from kcheck.driver.cubin import read_resources
 from kcheck.runner.linting import _launched
 from kcheck.specfile import load_spec
-spec, rows = load_spec(Path(sys.argv[1])), []
+spec, targets, rows = load_spec(Path(sys.argv[1])), sys.argv[2:], []
 if spec.launch is not None:
-    wanted = [(spec.kernel, signatures(spec))]
+    cases = plan(spec, count=spec.count, master=spec.seed)
+    made = [KINDS[spec.kernel.kind].artifact(spec, cases, WantedArtifact(targets, False)).result()]
 else:
-    wanted = [(seen.function, seen.signatures) for seen in _launched(spec, choose("cpu", []), [])]
-for function, types in wanted:
-    for kernel in Compilation(spec.root, function, types, sys.argv[2:]).result():
+    made = [
+        seen.assembled(targets, [], sass=False)
+        if seen.codes
+        else Compilation(spec.root, seen.function, seen.signatures, targets).result()
+        for seen in _launched(spec, choose("cpu", []), [])
+    ]
+for kernels in made:
+    for kernel in kernels:
         assert not kernel.problem, kernel.problem
-        options = LinkerOptions(arch=kernel.target, verbose=True)
+        options = LinkerOptions(arch=_architecture(kernel.ptx, kernel.target), verbose=True)
         linker = Linker(ObjectCode.from_ptx(kernel.ptx.encode()), options=options)
         code = bytes(linker.link("cubin").code)
         cc = int(kernel.target[3:])
@@ -55,9 +63,9 @@ print(json.dumps(rows))
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_log_agrees_with_the_code(name: str) -> None:
-    """Of every specialization for three targets, a launcher's kernels too: registers, stack and shared memory are
-    those of the cubin's own sections; spills those of a log that was asked for anew, and so registers, but where a
-    subroutine that is linked in takes more."""
+    """Of every specialization for three targets, also of a launcher's kernels: registers, stack and shared memory
+    are those of the cubin's own sections; spills those of a log that was asked for anew, and so registers, but
+    where a subroutine that is linked in takes more."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, f"specs/{name}.yaml", *TARGETS],
         cwd=ROOT,
