@@ -18,6 +18,7 @@ from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
+from kcheck.device.kinds.triton_units import TritonLaunches
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
@@ -78,6 +79,7 @@ class CudaBackend(Uninstrumented):
                 ) from error
         self._cuda = cuda
         self.modules: Modules | None = Modules()
+        self._triton = TritonLaunches()
         self._called: _Called = {}
         self._types: dict[Any, dict[Any, None]] = {}
         dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
@@ -101,6 +103,7 @@ class CudaBackend(Uninstrumented):
         own = (run.launched() for run in (self.modules.runs if self.modules is not None else ()))
         return (
             *own,
+            *self._triton.launched(),
             *(
                 launched(dispatcher, signature_of_types(types), block, shared)
                 for dispatcher, sizes in self._called.items()
@@ -212,6 +215,7 @@ class CudaBackend(Uninstrumented):
         """Forget what the last :meth:`launch` launched."""
         self._called.clear()
         self._types.clear()
+        self._triton.begin()
         if self.modules is not None:
             self.modules.begin()
 

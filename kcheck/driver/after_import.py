@@ -18,6 +18,14 @@ def patch_after_import(patches: Patches) -> None:
     sys.meta_path.insert(0, _Finder(patches))
 
 
+def patch_now_or_after_import(patches: Patches) -> None:
+    """Patch the modules that are imported, and the others when they are imported."""
+    for name in patches.keys() & sys.modules.keys():
+        for patch in patches[name]:
+            patch(sys.modules[name])
+    patch_after_import({name: patches[name] for name in patches.keys() - sys.modules.keys()})
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules to patch with the other finders, and patches each one after its code has run."""
 

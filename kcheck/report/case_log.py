@@ -1,20 +1,23 @@
-"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in less
-than 150 bytes each, and made again when a report asks for them."""
+"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in about 20
+bytes each, and made again when a report asks for them; those that failed share what they have in common."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, overload
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, TypeVar, overload
 
 from kcheck.dataclass import dataclass
-from kcheck.model import CaseFinished, SpecStarted, Status, Verdict
+from kcheck.model import CaseFinished, Comparison, SpecStarted, Status, Verdict
 
 _NUMBERED = re.compile(r"(.*_)(0|[1-9]\d{0,17})")
 _WHOLE = -1  # in CaseLog._form: the event itself is kept
 _LIMIT = 1 << 63
+_PAGE = 1024  # cases that are compressed together
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,43 @@ class _CaseForm:
     integers: tuple[str, ...]
     floats: tuple[str, ...]
 
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many integers and floats a case has."""
+        return self.numbered + len(self.sizes) + len(self.integers), len(self.floats)
+
+
+@dataclass(slots=True)
+class _Page:
+    """The numbers of up to _PAGE cases.
+
+    Attributes:
+        form: the number of each one's form, or _WHOLE.
+        starts: where the integers and the floats of each one begin, in turn.
+    """
+
+    form: array[int] = field(default_factory=lambda: array("i"))
+    seeds: array[int] = field(default_factory=lambda: array("Q"))
+    integers: array[int] = field(default_factory=lambda: array("q"))
+    floats: array[float] = field(default_factory=lambda: array("d"))
+    starts: array[int] = field(default_factory=lambda: array("I"))
+
+    @property
+    def _columns(self) -> tuple[array[Any], ...]:
+        return self.form, self.seeds, self.integers, self.floats, self.starts
+
+    def packed(self) -> tuple[bytes, ...]:
+        """The page in less memory."""
+        return tuple(zlib.compress(column.tobytes(), 1) for column in self._columns)
+
+    @staticmethod
+    def unpacked(columns: tuple[bytes, ...]) -> _Page:
+        """The page that :meth:`packed` made."""
+        page = _Page()
+        for column, packed in zip(page._columns, columns, strict=True):
+            column.frombytes(zlib.decompress(packed))
+        return page
+
 
 class CaseLog(Sequence[CaseFinished]):
     """The finished cases of a spec, in order, without the error maps of their outputs. Of a passing case without
@@ -45,29 +85,32 @@ class CaseLog(Sequence[CaseFinished]):
         self._whole: dict[int, CaseFinished] = {}
         self._forms: list[_CaseForm] = []
         self._known: dict[Any, int] = {}
-        self._form = array("i")
-        self._seeds = array("Q")
-        self._integers, self._floats = array("q"), array("d")
-        self._starts = array("I")  # where the integers and floats of each case begin, in turn
+        self._page = _Page()
+        self._packed: list[tuple[bytes, ...]] = []  # the pages before it
+        self._read: tuple[int, _Page] = (-1, self._page)  # the number of the page that was unpacked last
+        self._shared: dict[Any, Any] = {}
 
     def add(self, event: CaseFinished) -> None:
         """Add the next case."""
-        verdict = event.verdict
+        if len(self._page.form) == _PAGE:
+            self._packed.append(self._page.packed())
+            self._page = _Page()
+        page, verdict = self._page, event.verdict
         number = _WHOLE
         if verdict.status is Status.PASSED and not verdict.findings:
             number = self._form_of(verdict)
-        self._starts.extend((len(self._integers), len(self._floats)))
-        self._form.append(number)
-        self._seeds.append(verdict.case.seed)
+        page.starts.extend((len(page.integers), len(page.floats)))
+        page.form.append(number)
+        page.seeds.append(verdict.case.seed)
         if number == _WHOLE:
-            self._whole[len(self._form) - 1] = _without_maps(event)
+            self._whole[len(self) - 1] = self._slim(event)
             return
         form, case = self._forms[number], verdict.case
         if form.numbered:
-            self._integers.append(int(case.label[len(form.label) :]))
-        self._integers.extend(case.dims.values())
-        self._integers.extend(case.params[name] for name in form.integers)  # type: ignore[misc]
-        self._floats.extend(case.params[name] for name in form.floats)
+            page.integers.append(int(case.label[len(form.label) :]))
+        page.integers.extend(case.dims.values())
+        page.integers.extend(case.params[name] for name in form.integers)  # type: ignore[misc]
+        page.floats.extend(case.params[name] for name in form.floats)
 
     @property
     def whole(self) -> Sequence[CaseFinished]:
@@ -75,7 +118,7 @@ class CaseLog(Sequence[CaseFinished]):
         return tuple(self._whole.values())
 
     def __len__(self) -> int:
-        return len(self._form)
+        return len(self._packed) * _PAGE + len(self._page.form)
 
     @overload
     def __getitem__(self, index: int) -> CaseFinished: ...
@@ -85,8 +128,10 @@ class CaseLog(Sequence[CaseFinished]):
         if isinstance(index, slice):
             return [self[n] for n in range(*index.indices(len(self)))]
         place = range(len(self))[index]
-        number = self._form[place]
-        return self._whole[place] if number == _WHOLE else self._made(place, self._forms[number])
+        if place in self._whole:
+            return self._whole[place]
+        number, row = divmod(place, _PAGE)
+        return self._made(self._page_of(number), row)
 
     def __iter__(self) -> Iterator[CaseFinished]:
         return map(self.__getitem__, range(len(self)))
@@ -117,15 +162,24 @@ class CaseLog(Sequence[CaseFinished]):
             self._forms.append(_CaseForm(first, label, match is not None, tuple(case.dims), integers, floats))
         return number
 
-    def _made(self, place: int, form: _CaseForm) -> CaseFinished:
+    def _page_of(self, number: int) -> _Page:
+        if number == len(self._packed):
+            return self._page
+        if self._read[0] != number:
+            self._read = (number, _Page.unpacked(self._packed[number]))
+        return self._read[1]
+
+    def _made(self, page: _Page, row: int) -> CaseFinished:
         """The event of a passing case."""
+        form = self._forms[page.form[row]]
         first, case = form.first, form.first.case
-        integers = iter(self._integers[self._starts[2 * place] : self._end(2 * place)])
-        floats = iter(self._floats[self._starts[2 * place + 1] : self._end(2 * place + 1)])
+        (begin, begin_floats), (width, width_floats) = page.starts[2 * row : 2 * row + 2], form.widths
+        integers = iter(page.integers[begin : begin + width])
+        floats = iter(page.floats[begin_floats : begin_floats + width_floats])
         made = replace(
             case,
             label=form.label + str(next(integers)) if form.numbered else form.label,
-            seed=self._seeds[place],
+            seed=page.seeds[row],
             dims={name: next(integers) for name in form.sizes},
             params={
                 **case.params,
@@ -136,15 +190,36 @@ class CaseLog(Sequence[CaseFinished]):
         verdict = Verdict(made, Status.PASSED, first.device, checked=first.checked, levels=first.levels)
         return CaseFinished(self._started.path, self._started.line, verdict, "", self._started.started)
 
-    def _end(self, start: int) -> int | None:
-        """Where the numbers of the next case begin; None for the last case."""
-        return self._starts[start + 2] if start + 2 < len(self._starts) else None
+    def _slim(self, event: CaseFinished) -> CaseFinished:
+        """The event without error maps, which are most of its bytes; and what equals a part of an earlier event
+        is that part. Those of a cluster are read from messages, each with objects of its own."""
+        verdict, case, one = event.verdict, event.verdict.case, self._one
+        case = replace(
+            case,
+            spec=one(case.spec),
+            op=one(case.op),
+            dtypes=one(case.dtypes),
+            layouts=one(case.layouts),
+            values=one(case.values),
+        )
+        verdict = replace(
+            verdict,
+            case=case,
+            device=one(verdict.device),
+            comparisons=tuple(map(self._slim_comparison, verdict.comparisons)),
+            notes=one(verdict.notes),
+            checked=one(verdict.checked),
+            levels=one(verdict.levels),
+        )
+        return replace(event, path=one(event.path), verdict=verdict)
 
+    def _slim_comparison(self, made: Comparison) -> Comparison:
+        one = self._one
+        words = {name: one(getattr(made, name)) for name in ("output", "dtype", "method", "why")}
+        return replace(made, **words, error_map=None)
 
-def _without_maps(event: CaseFinished) -> CaseFinished:
-    """The event without error maps, which are most of its bytes."""
-    verdict = event.verdict
-    if all(comparison.error_map is None for comparison in verdict.comparisons):
-        return event
-    comparisons = tuple(replace(comparison, error_map=None) for comparison in verdict.comparisons)
-    return replace(event, verdict=replace(verdict, comparisons=comparisons))
+    def _one(self, part: _T) -> _T:
+        """The first of the equal parts."""
+        key = (type(part), tuple(part.items())) if isinstance(part, Mapping) else (type(part), part)
+        known: _T = self._shared.setdefault(key, part)
+        return known

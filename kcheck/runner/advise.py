@@ -67,7 +67,7 @@ def as_typed_spec(spec: OpSpec) -> str:
 def _kernels(
     spec: OpSpec, cases: Sequence[Case], launched: Callable[[], Sequence[Launched]]
 ) -> Iterator[tuple[FunctionRef, Index3]]:
-    """The kernels of a spec, each with the block that it is usually launched with."""
+    """The Numba kernels of a spec, each with the block that it is usually launched with."""
     if spec.kernel is not None and spec.launch is not None:
         from kcheck.device.plan import LaunchFault, geometry
 
@@ -83,7 +83,8 @@ def _kernels(
     from kcheck.runner.artifact import kernels_launched
 
     for kernel in kernels_launched(spec, launched(), []):
-        yield kernel.function, kernel.largest[0]
+        if not kernel.codes:
+            yield kernel.function, kernel.largest[0]
 
 
 def _advice(dispatcher: Any, block: Index3) -> Iterator[Finding]:

@@ -157,7 +157,10 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
     """The kernels that a launcher launched; adds to ``notes`` those that cannot be compiled again."""
     found: dict[tuple[FunctionRef, object], tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
     others: dict[FunctionRef, tuple[dict[CompiledKernel, _Again], dict[tuple[Index3, int], None]]] = {}
-    for one in launched:
+    seen = tuple(launched)
+    if not seen:
+        notes.append(f"artifact was not checked: {spec.launcher} launched no kernel")
+    for one in seen:
         if one.code is not None:
             codes, sizes = others.setdefault(FunctionRef(one.place.file, one.kernel, one.place), ({}, {}))
             codes[one.code] = one.again

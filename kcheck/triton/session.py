@@ -12,7 +12,7 @@ from typing import Any, cast
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.driver import session
-from kcheck.driver.after_import import patch_after_import
+from kcheck.driver.after_import import patch_after_import, patch_now_or_after_import
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import settings
 from kcheck.driver.machine import Machine
@@ -88,10 +88,7 @@ def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch
         ],
     }
     _patched.append(machine)
-    for name in patches.keys() & sys.modules.keys():
-        for patch in patches[name]:
-            patch(sys.modules[name])
-    patch_after_import(patches)
+    patch_now_or_after_import(patches)
 
 
 _patched: list[Machine] = []

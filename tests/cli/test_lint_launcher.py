@@ -75,6 +75,12 @@ def test_occupancy_is_that_of_the_largest_block(launching: Kcheck) -> None:
     ]
 
 
+def test_a_launcher_without_a_launch_is_noted(launching: Kcheck, project: Path) -> None:
+    (project / "kernels/t.py").write_text("def go(x, y):\n    y[:] = 2 * x[::-1]\n")
+    done = launching("lint", "specs/turned.yaml")
+    assert "note: artifact was not checked: kernels/t.py:go launched no kernel" in done.stdout
+
+
 @pytest.mark.soak
 def test_a_baseline_holds_it(launching: Kcheck, project: Path) -> None:
     """As for a spec's own kernel: what the launcher takes from it is a regression."""

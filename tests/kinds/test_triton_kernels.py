@@ -157,6 +157,20 @@ def test_lint_reports_a_triton_kernel(project: KindsProject) -> None:
     assert "target  regs  spills  stack  shared" in done.stdout
 
 
+@pytest.mark.slow
+def test_kernels_of_a_launcher_are_measured(project: KindsProject) -> None:
+    """Also for another target than the one that they ran as; and their registers are limited."""
+    done = project.kcheck("lint", "specs/launcher.yaml", "--target", "sm_80", "--target", "sm_90")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "twice<BLOCK=32>  kernels/k.py" in done.stdout
+    assert all(re.search(rf"{target} +\d+ +0 .*float32 AA", done.stdout) for target in ("sm_80", "sm_90"))
+    text = (project.root / "specs/launcher.yaml").read_text() + "artifact: {max_registers: 4}\n"
+    project.write("limits/launcher.yaml", text)
+    (limited,) = project.report("limits/launcher.yaml").values()
+    assert limited["status"] == "failed"
+    assert "registers" in str(limited["findings"])
+
+
 def test_code_for_sm_90_has_its_registers(project: KindsProject) -> None:
     """Triton writes ``.target sm_90a`` for it, which ptxas assembles only for sm_90a."""
     done = project.kcheck("lint", "specs/artifact.yaml", "--target", "sm_90")

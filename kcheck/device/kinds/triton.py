@@ -7,8 +7,6 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from importlib import import_module
 from typing import Any
 
 from kcheck.cases.expand import element_type
@@ -16,16 +14,15 @@ from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded
-from kcheck.device.kinds.entry import find_entry, ptx_parameters
 from kcheck.device.kinds.modules import Unit, UnitRun
+from kcheck.device.kinds.triton_units import place_of, unit_for, unit_of
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
-from kcheck.model import Case, Finding, KernelRef, NameArg, OpSpec, Scalar, Span, TritonOptions
+from kcheck.model import Case, Finding, NameArg, OpSpec, Scalar, Span, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
-from kcheck.span import as_typed
 from kcheck.specfile import load_function
 from kcheck.triton.session import patch_triton_to_compile
 from kcheck.triton.signature import is_pointer, laid_out, packed
@@ -75,12 +72,12 @@ class TritonDeviceKind:
                 launch = spec.launch
                 assert launch is not None
                 grid = lambda chosen: geometry(launch, {**names, **_numbers(chosen)}).grid  # noqa: E731
-                unit = _unit(spec.kernel, kernel[grid](**given, **constants))
+                unit = unit_of(spec.kernel, kernel[grid](**given, **constants))
                 modules.runs.append(UnitRun(unit, called.shape.block, called.shape.shared, signature))
 
             return tune
         compiled = _compiled(spec, kernel, given, constants)
-        unit = _unit(spec.kernel, compiled)
+        unit = unit_of(spec.kernel, compiled)
         content = _content(unit, compiled, given)
         metadata = compiled.metadata
         shape = Geometry(called.shape.grid, (WARP * metadata.num_warps, 1, 1), metadata.shared)
@@ -218,7 +215,7 @@ def _with_widths(jit: Any, spec: OpSpec) -> Any:
 def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
     """Why a kernel does not compile, with the line in its source."""
     assert spec.kernel is not None
-    place = _place(jit)
+    place = place_of(jit)
     node = getattr(error, "node", None)
     if node is not None and getattr(error, "src", None) == jit.src:
         place = Span(place.file, place.line + node.lineno - 1)
@@ -226,46 +223,6 @@ def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
     told = str(why).strip().splitlines()[0]
     fix = _NEEDS_89 if "fp8e4nv not supported in this architecture" in told else ""
     return Finding("compile", told, fix=fix, kernel=spec.kernel.name, place=place)
-
-
-def _place(jit: Any) -> Span:
-    """The line of a kernel's ``def``."""
-    file = jit.fn.__code__.co_filename
-    skipped = next((n for n, line in enumerate(jit.raw_src) if line.lstrip().startswith("def ")), 0)
-    return Span(as_typed(file), jit.starting_line_number + skipped)
-
-
-def _unit(kernel: KernelRef | None, compiled: Any) -> Unit:
-    """A compiled kernel as a Unit; the same object for the same code."""
-    assert kernel is not None
-    known: Unit | None = getattr(compiled, "_kcheck_unit", None)
-    if known is not None:
-        return known
-    from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with Triton needs it
-
-    metadata, ptx = compiled.metadata, compiled.asm["ptx"]
-    entry = find_entry(parse_heads(ptx), metadata.name, kernel.span)
-    place = _place(compiled.src.fn)
-    constants = compiled.src.constants
-    names = compiled.src.fn.arg_names
-    told = ", ".join(f"{names[path[0]]}={value}" for path, value in constants.items() if len(path) == 1)
-    instance = f"{kernel.name}<{told}>" if told else kernel.name
-    target = f"sm_{metadata.target.arch}"
-    again = partial(_unit_for, kernel, compiled)
-    unit = Unit(kernel, place, instance, target, ptx, metadata.name, ptx_parameters(entry), again)
-    compiled._kcheck_unit = unit
-    return unit
-
-
-def _unit_for(kernel: KernelRef, compiled: Any, target: str) -> Unit:
-    """The kernel, compiled for another target."""
-    metadata, arch = compiled.metadata, int("".join(filter(str.isdigit, target)))
-    if arch != metadata.target.arch:
-        options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
-        target_of = import_module("triton.backends.compiler").GPUTarget
-        compile_again = import_module("triton").compile
-        compiled = compile_again(compiled.src, target=target_of("cuda", arch, WARP), options=options)
-    return _unit(kernel, compiled)
 
 
 def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
@@ -317,7 +274,7 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
                 made.setdefault(("", target, signature), failed)
             continue
         for target in targets:
-            unit = _unit_for(spec.kernel, first, target)
+            unit = unit_for(spec.kernel, first, target)
             made.setdefault((unit.instance, target, signature), assembled(unit.code(signature), target, sass=sass))
     return tuple(made.values())
 
