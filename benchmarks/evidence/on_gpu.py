@@ -2,9 +2,9 @@
 
     python -m benchmarks.evidence.on_gpu [--write] [--jobs N] [--only NAME ...]
 
-Each spec is one ``kcheck run --device gpu`` in a process of its own: after an illegal access a process has no
-device any more. A twin that does not end within the limit counts as caught. A device does not show races or reads
-of uninitialized memory, so no recall is promised here. Exit code 1 if a control fails.
+Each spec is one ``kcheck run --device gpu`` in its own process, because a process can no longer use the device
+after an illegal access. A twin that does not end within the limit counts as caught. A device does not show races
+or reads of uninitialized memory, so no recall is promised here. Exit code 1 if a control fails.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class CaseLog(Sequence[CaseFinished]):
 
     def _slim(self, event: CaseFinished) -> CaseFinished:
         """The event without error maps, which are most of its bytes; and what equals a part of an earlier event
-        is that part. Those of a cluster are read from messages, each with objects of its own."""
+        is that part: events of a cluster are read from messages, so they share no objects."""
         verdict, case, one = event.verdict, event.verdict.case, self._one
         case = replace(
             case,

@@ -117,11 +117,13 @@ def _source(row: DetailRow, width: int) -> Iterator[str]:
     room = max(8, width - cell_len(number + bar))
     lines = list(wrap(source.split(" "), " ", room))
     if len(lines) > _SOURCE:
-        at, first = row.shown - len(number + bar), 0
-        while first < len(lines) - _SOURCE and at >= len(lines[first]) + 1:
-            at -= len(lines[first]) + 1
-            first += 1
-        first = max(0, first - 1) if first < len(lines) - _SOURCE else first
+        # Preferably the second line has the shown character, because ellipses take the place of the first and the
+        # last character. A line breaks at a space, which it loses, or inside a long word.
+        before, shown = len(source[: row.shown - len(number + bar)].replace(" ", "")), 0
+        while shown < len(lines) - 1 and before >= (inked := len(lines[shown].replace(" ", ""))):
+            before -= inked
+            shown += 1
+        first = min(max(0, shown - 1), len(lines) - _SOURCE)
         cut = first + _SOURCE < len(lines)
         lines = lines[first : first + _SOURCE]
         lines[0] = f"…{lines[0]}" if first else lines[0]

@@ -84,6 +84,17 @@ def test_a_long_source_line_is_broken_between_words() -> None:
     ]
 
 
+def test_an_ellipsis_does_not_hide_the_shown_character() -> None:
+    """It ends the second of four lines, of which three are shown."""
+    text = f"12 │ {'a' * 44} {'b' * 43}@ {'c' * 44} {'d' * 44}"
+    found = lines(DetailRow("", (text,), role="source", shown=text.index("@")), 53)
+    assert found == [
+        f"    12 │ {'a' * 44}",
+        f"       │ {'b' * 43}@",
+        f"       │ {'c' * 43}…",
+    ]
+
+
 @given(WIDTHS, st.lists(WORDS, min_size=1, max_size=40), st.data())
 def test_the_place_of_a_finding_remains_visible_in_a_very_long_line(
     width: int, words: list[str], data: st.DataObject
