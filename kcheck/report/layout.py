@@ -117,7 +117,7 @@ def _source(row: DetailRow, width: int) -> Iterator[str]:
     room = max(8, width - cell_len(number + bar))
     lines = list(wrap(source.split(" "), " ", room))
     if len(lines) > _SOURCE:
-        # Preferably the second line has the shown character, because ellipses take the place of the first and the
+        # Preferably the second line has the shown character, because ellipses replace the first and the
         # last character. A line breaks at a space, which it loses, or inside a long word.
         before, shown = len(source[: row.shown - len(number + bar)].replace(" ", "")), 0
         while shown < len(lines) - 1 and before >= (inked := len(lines[shown].replace(" ", ""))):
