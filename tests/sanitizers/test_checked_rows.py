@@ -187,8 +187,10 @@ def test_rows_have_the_findings_of_their_elements(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_have_the_lines_of_single_lanes(bench: Bench, seed: int) -> None:
-    """initcheck reports the same lines with one lane at a time. Memory may differ: the programs race."""
-    text, lines = program(seed, strays=False), []
+    """initcheck reports the same lines with one lane at a time. Each statement has a barrier after it: otherwise the
+    order of the lanes decides whether one reads what another has not stored yet."""
+    head, body = program(seed, strays=False).split(HEAD, 1)
+    text, lines = head + HEAD + body.replace("\n", " bar.sync 0;\n", body.count("\n") - 2), []
     for _, bias, _, width, quick in [*launches(seed), ("", 0, (32, 2, 1), 1, True)]:
         _, findings = bench.run(text, CHECKS["initcheck"], width, (32, 2, 1), quick=quick, bias=bias)
         lines.append({(f.rule, f.place.line) for f in findings if f.place is not None})
