@@ -163,9 +163,9 @@ def test_quick_code_that_leaves_values_in_memory_computes_the_same(
 def test_lanes_that_never_meet_are_an_error(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes exit, or arrive alone: the same bytes and verdict as if the scheduler decided about all of them.
 
-    Which of the lanes that wait in vain are reported first depends on who decides. The scheduler may also run the
-    missing lanes to their exit before the others arrive; then it warns where lanes that meet report an error, and
-    a shuffle from an exited lane gets another value.
+    Which of the lanes that wait in vain are reported first depends on who decides, and so what they compute then. The
+    scheduler may also run the missing lanes to their exit before the others arrive; then it warns where lanes that
+    meet report an error.
     """
     text = _Writer(seed).program(wrong=True)
     found = run(text, 32, 48)
@@ -175,7 +175,8 @@ def test_lanes_that_never_meet_are_an_error(seed: int, monkeypatch: pytest.Monke
     ptx_machine.compiled.cache_clear()
     assert (found[1], len(found[2])) == (expected[1], len(expected[2])), text
     assert errors(found[2]) or not errors(expected[2]), text
-    if kinds(found[2]) == kinds(expected[2]):
+    if not errors(found[2]):
+        assert kinds(found[2]) == kinds(expected[2]), text
         assert found[0] == expected[0], text
 
 

@@ -187,7 +187,7 @@ def test_rows_have_the_findings_of_their_elements(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_have_the_lines_of_single_lanes(bench: Bench, seed: int) -> None:
-    """initcheck reports the same lines with one lane at a time. Each statement has a barrier after it: otherwise the
+    """initcheck reports the same lines with one lane at a time. Each statement ends with a barrier: otherwise the
     order of the lanes decides whether one reads what another has not stored yet."""
     head, body = program(seed, strays=False).split(HEAD, 1)
     text, lines = head + HEAD + body.replace("\n", " bar.sync 0;\n", body.count("\n") - 2), []
