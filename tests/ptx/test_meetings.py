@@ -163,9 +163,9 @@ def test_quick_code_that_leaves_values_in_memory_computes_the_same(
 def test_lanes_that_never_meet_are_an_error(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes exit, or arrive alone: the same bytes and verdict as if the scheduler decided about all of them.
 
-    Which of the lanes that wait in vain are reported first depends on who decides, and so what they compute then. The
-    scheduler may also run the missing lanes to their exit before the others arrive; then it warns where lanes that
-    meet report an error.
+    Which of the lanes that wait in vain are reported first depends on who decides, and so what they compute then.
+    The scheduler may also run the missing lanes to their exit before the others arrive; then it warns where lanes
+    that meet report an error.
     """
     text = _Writer(seed).program(wrong=True)
     found = run(text, 32, 48)
