@@ -14,13 +14,13 @@ from functools import partial
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.completion import Completion
 from kcheck.cpu.dialect import in_words_of_source
-from kcheck.cpu.faults import by_number, findings, grid_finding, still_running
+from kcheck.cpu.faults import findings, still_running
 from kcheck.cpu.jit import host
+from kcheck.cpu.judging import FAULT_CAPACITY, LaunchJudge
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.launches import ENDINGS, Ending, KernelLaunch
+from kcheck.cpu.launches import Ending, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.module import LoadedModule
-from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
 from kcheck.cpu.needless_checks import NO_CHECKS, CheckChooser, NeededChecks
 from kcheck.cpu.order import set_order
@@ -31,15 +31,14 @@ from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
-from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels, looks
+from kcheck.cpu.tiers import CachedKernel, CodeOptions, LaunchedAlone, TieredKernels, looks
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3, TensorSum
-from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
+from kcheck.ptx.abi import Checks, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
 
-FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
 SHORT_SECONDS = 1.5e-3
@@ -80,6 +79,7 @@ class Executor:
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
+        last: the last launch, if :meth:`again` can run it.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Executor:
         self.float_atomics = False
         self.narrow_floats: frozenset[str] = frozenset()
         self.tensor_sums: frozenset[TensorSum] = frozenset()
-        self._faults = (FaultRecord * FAULT_CAPACITY)()
+        self._judge = LaunchJudge(memory, self.textures, self._tell, lambda finding: self.report(finding))
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
         self._heap_used = 0
@@ -120,6 +120,7 @@ class Executor:
         self._lock = threading.Lock()
         self.seen: list[KernelLaunch] | None = None
         self.reached = ReachedCode()
+        self.last: LaunchedAlone | None = None
 
     @property
     def checks(self) -> Checks:
@@ -188,9 +189,7 @@ class Executor:
                 needed = self._needed(self._checks, launch)
                 known = self._known(launch.module, launch.entry, launch.block, launch, needed)
                 job = self._renewed(known, launch, needed) or self._prepare(known.kernel, launch, needed)
-                self.float_atomics |= job.kernel.program.float_atomics
-                self.narrow_floats |= job.kernel.program.narrow_floats
-                self.tensor_sums |= job.kernel.program.tensor_sums
+                self._record(job.kernel.program)
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
@@ -201,12 +200,67 @@ class Executor:
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self.memory.string))
             in_order = known.variant.axis == "x" and len(completion.workspaces) == 1
-            self.ending = self._judge(job, completion, launch, in_order=in_order)
+            self.ending = self._judge.judge(job, completion, launch, in_order=in_order)
+            self.raised = completion.raised if self.ending is Ending.INTERRUPTED else self.raised
             if self.ending is Ending.FINISHED:
                 known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
                 known.variables = launch.module.variables()
+            self.last = self._alone(job, known, launch) if self.ending is Ending.FINISHED else None
             return self.ending
+
+    def again(self, last: LaunchedAlone, params: bytes) -> Ending | None:
+        """Run a launch again that was ``last``, with other parameters: half of the work of :meth:`launch`.
+
+        Returns:
+            None if anything else has changed since. Then nothing was run, and :meth:`launch` has to run it.
+        """
+        with self._lock:
+            job, known = last.job, last.known
+            if known.job is not job or known.seconds > SHORT_SECONDS or not self._is_as_usual(last):
+                return None
+            self.memory.define_all()  # it does not track what it initializes
+            self._set_again(job, params)
+            if last.is_remarkable:
+                self._record(job.kernel.program)
+            begun = self._clock()
+            completion = self._scheduler.run_here(job, self._stop_at(), NATURAL, self.native)
+            if completion is None:
+                return None
+            known.seconds = self._clock() - begun
+            known.spent += known.seconds
+            if known.scales is False:
+                known.stayed_alone()
+            self._heap_used = job.launch.heap_used
+            if not job.launch.fault_count and completion.is_plain:
+                self.ending = Ending.FINISHED
+                return self.ending
+            launch = replace(last.launch, params=params)
+            self.ending = self._judge.judge(job, completion, launch, in_order=known.variant.axis == "x")
+            self.raised = completion.raised if self.ending is Ending.INTERRUPTED else self.raised
+            return self.ending
+
+    def _is_as_usual(self, last: LaunchedAlone) -> bool:
+        """Whether a launch runs the same code as the last one, without checks and in the usual order."""
+        is_plain = self._checks is NO_CHECKS and self.schedule is NATURAL and self.lends is NO_CHECKS
+        if not is_plain or self.seen is not None or not self._heap or last.width != self._width:
+            return False
+        known, module = last.known, last.launch.module
+        return known.variables is module.variables() and self.kernels.has(module) and known.left >= 0
+
+    def _alone(self, job: Job, known: CachedKernel, launch: KernelLaunch) -> LaunchedAlone | None:
+        """A launch for :meth:`again`; None if it needs more than parameters."""
+        program = job.kernel.program
+        needs_more = launch.cooperative or program.prints or launch.module.reporting is not None
+        if needs_more or program.checks != NO_CHECKS or job.keep[-1] is not None:
+            return None
+        is_remarkable = bool(program.float_atomics or program.narrow_floats or program.tensor_sums)
+        return LaunchedAlone(job, known, launch, self._width, is_remarkable)
+
+    def _record(self, program: Program) -> None:
+        self.float_atomics |= program.float_atomics
+        self.narrow_floats |= program.narrow_floats
+        self.tensor_sums |= program.tensor_sums
 
     def _rehearse(self, launch: KernelLaunch, reporting: LoadedModule) -> Ending | None:
         """Report what a launch raises: run it in code that reports exceptions, and restore memory afterwards.
@@ -229,15 +283,17 @@ class Executor:
                 reach = Reach(*self.memory.table_of(blocks), variables)
                 job = self._prepare(known.kernel, again, NeededChecks(NO_CHECKS), reach)
                 completion, took = self._timed(job, known, again)
-            faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
+            faults = self._judge.faults_of(job)
             if not strayed(faults):
                 break
         program = known.kernel.program
         raised = [fault for fault in faults if fault.kind == FaultKind.RAISED]
-        naming = self._naming(job, completion, again)
+        naming = self._judge.naming(job, completion, again)
         for finding in findings(raised, program, self.memory, naming, job.launch.threads, self.textures):
             self._tell(again, finding)
-        if (cut_off := self._cut_off(again, completion, partial(still_running, faults, program))) is not None:
+        cut_off = self._judge.cut_off(again, completion, partial(still_running, faults, program))
+        if cut_off is not None:
+            self.raised = completion.raised
             return cut_off
         known.seconds = took * len(completion.workspaces)
         known.shape = (launch.grid, launch.block, launch.shared)
@@ -334,25 +390,30 @@ class Executor:
             return None
         if not self._heap or known.variables is not launch.module.variables() or program.prints:
             return None
-        table, entries = self.memory.table()
-        self._launches += 1
         self._track(program, needed)
+        self._set_again(job, launch.params)
         context = job.launch
-        ctypes.memmove(context.params, launch.params, len(launch.params))
-        textures, count = self.textures.table()
-        if job.keep[:2] != [table, textures]:  # tables do not change
-            context.allocations, context.allocation_count = ctypes.addressof(table), entries
-            context.textures, context.texture_count = ctypes.addressof(textures), count
-            job.keep[:2] = [table, textures]
-        context.workers, context.stop, context.fault_count = 1, 0, 0
-        context.heap, context.heap_used = self._heap, self._heap_used
-        context.grid_id = self._launches
         if program.checks.cover:
             job.keep[-2] = self._cover(context, program, launch.module)
         if self.schedule is not NATURAL or job.keep[-1] is not None:
             job.keep[-1] = set_order(context, self.schedule, program.width)
         context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
         return job
+
+    def _set_again(self, job: Job, params: bytes) -> None:
+        """Set what may differ in a launch that runs again: its parameters, and what is allocated."""
+        table, entries = self.memory.table()
+        textures, count = self.textures.table()
+        self._launches += 1
+        context, keep = job.launch, job.keep
+        ctypes.memmove(context.params, params, len(params))
+        if keep[0] is not table or keep[1] is not textures:  # tables do not change
+            context.allocations, context.allocation_count = ctypes.addressof(table), entries
+            context.textures, context.texture_count = ctypes.addressof(textures), count
+            keep[:2] = [table, textures]
+        context.workers, context.stop, context.fault_count = 1, 0, 0
+        context.heap, context.heap_used = self._heap, self._heap_used
+        context.grid_id = self._launches
 
     def _allocate_heap(self) -> None:
         if not self._heap:
@@ -387,7 +448,7 @@ class Executor:
             allocations=ctypes.addressof(table),
             allocation_count=entries,
             globals=ctypes.addressof(variables),
-            faults=ctypes.addressof(self._faults),
+            faults=ctypes.addressof(self._judge.faults),
             fault_capacity=FAULT_CAPACITY,
             print_buffer=ctypes.addressof(self._prints),
             print_capacity=PRINT_CAPACITY,
@@ -424,64 +485,8 @@ class Executor:
         context.coverage = ctypes.addressof(table)
         return table
 
-    def _judge(self, job: Job, completion: Completion, launch: KernelLaunch, *, in_order: bool) -> Ending:
-        """Report findings; return how the launch ended.
-
-        Args:
-            in_order: whether blocks and threads ran in the order of their indices.
-        """
-        if not job.launch.fault_count and completion.is_plain and job.races is None:
-            return Ending.FINISHED
-        program = job.kernel.program
-        naming = self._naming(job, completion, launch)
-        faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
-        if not in_order:
-            faults.sort(key=by_number)
-        for finding in findings(faults, program, self.memory, naming, job.launch.threads, self.textures):
-            self._tell(launch, finding)
-        if job.races is not None and completion.workspaces:
-            grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
-            for finding in job.races.findings(program, grid, block, naming):
-                self._tell(launch, finding)
-        if (cut_off := self._cut_off(launch, completion, partial(still_running, faults, program))) is not None:
-            return cut_off
-        if completion.grid is not None:
-            told = grid_finding(completion.grid, program, job.launch.grid_dim)
-            if completion.reached_grid_barrier:
-                message = "reached a grid barrier in a launch that is not cooperative"
-                self.report(replace(told, message=message, fix="launch it cooperatively"))
-                return Ending.TRAPPED
-            self._tell(launch, told)
-        for fault in faults:
-            kind = FaultKind(fault.kind)
-            if FAULTS[kind].stops:
-                return ENDINGS.get(kind, Ending.ILLEGAL_ADDRESS)
-        return Ending.FINISHED
-
-    def _cut_off(
-        self, launch: KernelLaunch, completion: Completion, place: Callable[[], Finding]
-    ) -> Ending | None:
-        """How a launch ended if it was stopped from outside, else None. ``place``: returns the timeout finding."""
-        if completion.timed_out:
-            self._tell(launch, place())
-            return Ending.TIMED_OUT
-        if completion.interrupted:
-            self.raised = completion.raised
-            return Ending.INTERRUPTED
-        return None
-
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
         """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""
         if self.checks == NO_CHECKS and finding.rule in CHECKS:
             return
         self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
-
-    def _naming(self, job: Job, completion: Completion, launch: KernelLaunch) -> Naming:
-        """The names of a launch's arrays in findings."""
-        windows = Windows(
-            shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],
-            state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
-        )
-        geometry = LaunchGeometry(launch.grid, launch.block, launch.shared)
-        program, module = job.kernel.program, launch.module
-        return Naming(program, module, self.memory, windows, launch.params, geometry, launch.arrays)

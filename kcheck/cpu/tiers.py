@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.kernel import Kernel, Variant, compile_kernel
+from kcheck.cpu.launches import KernelLaunch
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Job
 from kcheck.dataclass import dataclass
@@ -152,6 +153,22 @@ class LastLaunch:
     known: CachedKernel
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchedAlone:
+    """A launch that ran on the launching thread, without checks, in the usual order.
+
+    Attributes:
+        width: lanes per vector, as set for the executor.
+        is_remarkable: whether it does something that the executor records for its caller.
+    """
+
+    job: Job
+    known: CachedKernel
+    launch: KernelLaunch
+    width: int
+    is_remarkable: bool
+
+
 @dataclass
 class TieredKernels:
     """The compiled kernels, by module.
@@ -174,12 +191,16 @@ class TieredKernels:
     known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
     last: LastLaunch | None = None
 
+    def has(self, module: LoadedModule) -> bool:
+        """Whether there is compiled code of a module."""
+        return bool(self.known.get(module))
+
     def repeated(self, module: LoadedModule, entry: str, shape: LaunchShape) -> CachedKernel | None:
         """The code of the last launch, for one that differs only in its parameters; None if better code is due."""
         last = self.last
         if last is None or last.module() is not module or (last.entry, last.shape) != (entry, shape):
             return None
-        if not self.known.get(module):  # its code was discarded meanwhile
+        if not self.has(module):  # its code was discarded meanwhile
             return None
         return last.known if last.known.left >= 0 else None
 

@@ -36,6 +36,7 @@ class Watch:
         self._clock = clock
         self._lock = threading.Lock()
         self._process = 0  # the process of the thread: a forked child does not have its parent's threads
+        self._main: int | None = None  # its main thread
         self._pipe = (-1, -1)
         self._is_awake = False
         self._launch: Launch | None = None
@@ -68,7 +69,7 @@ class Watch:
                 if not self._is_awake:
                     self._is_awake = True
                     os.write(self._pipe[1], _WAKE)
-        if _thread.get_ident() != threading.main_thread().ident:
+        if _thread.get_ident() != self._main:
             return True
         try:
             before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
@@ -104,7 +105,7 @@ class Watch:
             for end in self._pipe:
                 os.close(end)
             raise
-        self._process = os.getpid()
+        self._process, self._main = os.getpid(), threading.main_thread().ident
 
     def _serve(self, source: int) -> None:
         seen = 0

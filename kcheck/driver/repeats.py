@@ -16,10 +16,12 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.interrupts import raised_by_handler, without_launch
+from kcheck.cpu.tiers import LaunchedAlone
 from kcheck.dataclass import dataclass
 from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.launch import RESULTS
@@ -50,7 +52,7 @@ _RECIPE, _WORDS = "_kcheck_recipe", "_kcheck_words"
 """Attributes of numba-cuda's kernels and arrays."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Recipe:
     """How to repeat a launch.
 
@@ -61,6 +63,7 @@ class _Recipe:
         arrays: for each argument, its size in bytes if it is an array, else 0.
         layout: of the parameters. An array is a field of bytes.
         process: the process that launched: a forked child has to ask the driver.
+        last: the last launch, if the executor can run it again with other parameters.
     """
 
     wanted: tuple[Any, Any, Any, Any]
@@ -69,6 +72,7 @@ class _Recipe:
     arrays: tuple[int, ...]
     layout: struct.Struct
     process: int
+    last: LaunchedAlone | None = None
 
 
 class Repeats:
@@ -84,10 +88,11 @@ class Repeats:
         self._wait = wait
 
     def patch(self) -> None:
-        """Patch ``numba.cuda.dispatcher`` and ``numba.cuda.cudadrv.driver`` when they are imported."""
+        """Patch modules of ``numba.cuda`` when they are imported."""
         patches = {
             "numba.cuda.dispatcher": (self._patch_launch,),
             "numba.cuda.cudadrv.driver": (self._patch_synchronize,),
+            "numba.cuda.api": (self._patch_synchronize_all,),
         }
         patch_after_import(patches)
 
@@ -102,6 +107,19 @@ class Repeats:
                 _raising(self._wait, 0)
 
         driver.Context.synchronize = synchronize
+
+    def _patch_synchronize_all(self, api: Any) -> None:
+        """``cuda.synchronize()`` of a thread that has a context."""
+        plain, process = api.synchronize, os.getpid()
+
+        @functools.wraps(plain)
+        def synchronize() -> None:
+            if process != os.getpid() or not self._code.machine.context_stack():
+                plain()
+            else:
+                _raising(self._wait, 0)
+
+        api.synchronize = synchronize
 
     def _patch_launch(self, dispatcher: Any) -> None:
         from numba.cuda.cudadrv.devicearray import DeviceNDArray
@@ -144,6 +162,10 @@ class Repeats:
             return None
         return _Recipe(wanted, handle, known.accepted, *layout, os.getpid())
 
+    def _again(self, last: LaunchedAlone, params: bytes) -> Ending | None:
+        self._wait(0)
+        return self._code.machine.executor.again(last, params)
+
     def _repeat(self, recipe: _Recipe, params: bytes) -> bool:
         """Launch, and return whether the launch succeeded. If it did not run, or failed, it has to go through the
         driver, which returns the error without running it again.
@@ -160,10 +182,14 @@ class Repeats:
         is_accepted = kernel.accepted == recipe.accepted and code.machine.context_stack()
         if not is_accepted or recipe.process != os.getpid():
             return False
-        grid, block, shared, cooperative = recipe.accepted
-        launch = KernelLaunch(kernel.module, kernel.entry.name, params, grid, block, shared, cooperative)
-        _raising(self._wait, 0)
-        ending = _raising(executor.launch, launch)
+        ending = None if recipe.last is None else _raising(partial(self._again, recipe.last), params)
+        if ending is None:
+            _raising(self._wait, 0)
+            grid, block, shared, cooperative = recipe.accepted
+            launch = KernelLaunch(kernel.module, kernel.entry.name, params, grid, block, shared, cooperative)
+            ending = _raising(executor.launch, launch)
+            last = executor.last  # of another thread's launch, perhaps
+            recipe.last = last if last is not None and last.launch is launch else None
         if ending is Ending.FINISHED:
             return True
         raised, executor.raised = executor.raised, None

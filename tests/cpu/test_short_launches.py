@@ -20,7 +20,8 @@ from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Scheduler, _RunningJob
-from kcheck.model import Finding
+from kcheck.cpu.tiers import CachedKernel, LaunchedAlone
+from kcheck.model import Finding, Schedule
 from kcheck.ptx.abi import Checks
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -99,9 +100,17 @@ NUMBER = (
 
 
 class Counting:
-    """A device, the kernel ``count``, and on which threads its launches ran."""
+    """A device, the kernel ``count``, and on which threads its launches ran.
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, processors: int = 2) -> None:
+    Args:
+        repeats: a launch that differs from the last one only in its parameters is run by ``Executor.again``.
+    """
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, processors: int = 2, *, repeats: bool = False
+    ) -> None:
+        self.repeats = repeats
+        self.last: LaunchedAlone | None = None
         self.findings: list[Finding] = []
         self.memory = Memory(64 << 20)
         clock = time.perf_counter
@@ -127,7 +136,13 @@ class Counting:
         """Launch one block."""
         params = struct.pack("<QI", self.out if out is None else out, n)
         launch = KernelLaunch(self.module, "count", params, (1, 1, 1), (block, 1, 1), 0, False)
-        return self.executor.launch(launch)
+        if self.repeats and self.last is not None and self.last.launch.block == launch.block:
+            ending = self.executor.again(self.last, params)
+            if ending is not None:
+                return ending
+        ending = self.executor.launch(launch)
+        self.last = self.executor.last
+        return ending
 
     def learn(self, block: int = 32) -> None:
         """Launch until what is launched next runs on this thread."""
@@ -135,6 +150,12 @@ class Counting:
         before = self.here
         assert self.launch(1, block) is Ending.FINISHED
         assert self.here == before + 1
+
+    @property
+    def known(self) -> CachedKernel:
+        """The code of the last launch."""
+        assert self.last is not None
+        return self.last.known
 
     @property
     def counts(self) -> list[int]:
@@ -147,10 +168,40 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture
-def device(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Counting:
+@pytest.fixture(params=[False, True], ids=["launched", "again"])
+def device(cache: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Counting:
     """A fresh device."""
-    return Counting(cache, monkeypatch)
+    return Counting(cache, monkeypatch, repeats=request.param)
+
+
+CHANGES: dict[str, Callable[[Counting], object]] = {
+    "nothing": lambda device: None,
+    "memory": lambda device: device.memory.allocate(64, MemoryKind.DEVICE),
+    "checks": lambda device: setattr(device.executor, "checks", Checks(init=True)),
+    "lends": lambda device: setattr(device.executor, "lends", Checks(init=True)),
+    "schedule": lambda device: setattr(device.executor, "schedule", Schedule("reverse")),
+    "recorded": lambda device: setattr(device.executor, "seen", []),
+    "width": lambda device: setattr(device.executor, "width", 4),
+    "another shape": lambda device: device.launch(1, 64),
+    "code was discarded": lambda device: device.executor.kernels.known.clear(),
+    "better code is due": lambda device: setattr(device.known, "spent", 1e9),
+    "it became long": lambda device: setattr(device.known, "seconds", 1e9),
+    "reset": lambda device: device.executor.reset(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_only_parameters_and_memory_may_change(cache: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """After any other change, a launch cannot be run again as the last one."""
+    device = Counting(cache, monkeypatch)
+    device.learn()
+    last, before = device.last, device.counts[0]
+    assert last is not None
+    CHANGES[change](device)
+    ending = device.executor.again(last, struct.pack("<QI", device.out, 5))
+    assert ending is (Ending.FINISHED if change in ("nothing", "memory") else None)
+    if ending is not None:
+        assert device.counts[0] == before + 5
 
 
 def test_launches_take_their_own_arguments(device: Counting) -> None:

@@ -187,6 +187,11 @@ class Builder:
         where = f"i32 {lane}" if isinstance(lane, int) else f"{lane.type} {lane.text}"
         return self.value(f"extractelement {self.typed(value)}, {where}", value.type)
 
+    def insert(self, vector: Value, value: Value, lane: int) -> Value:
+        """The vector with another value in one lane."""
+        text = f"insertelement {self.typed(vector)}, {self.typed(value)}, i32 {lane}"
+        return self.value(text, vector.type, vector.lanes)
+
     def shuffle(self, x: Value, y: Value, places: Sequence[int]) -> Value:
         """A vector of elements of ``x`` (numbered from 0) and ``y`` (from ``x.lanes`` on)."""
         order = ", ".join(f"i32 {place}" for place in places)

@@ -340,6 +340,12 @@ def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str], inl
         with f.if_(bits.eq(-1), LIKELY):
             _every_nth(f, access, low, n)
 
+    with f.if_((bits >> _FEW).eq(0)):
+        for lanes in range(1, _FEW + 1):
+            if lanes & (lanes - 1) == 0 and lanes < W:
+                with f.if_(bits.eq((1 << lanes) - 1)):
+                    _first_lanes(f, access, low, stride, lanes)
+
     def part(lanes: int) -> None:
         steps = f.lanes_const("i32", [lane * stride for lane in range(lanes)])
         pointers = f.value(f"getelementptr i8, {f.typed(low.to('ptr'))}, {f.typed(steps)}", "ptr", lanes)
@@ -362,6 +368,23 @@ def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str], inl
 
 
 _SHUFFLED_STRIDES = (4, 8)
+_FEW = 4
+"""Lanes of which each has its own access, because a gather waits until the caches have what was stored before."""
+
+
+def _first_lanes(f: FunctionBuilder, access: AccessKind, low: Term, stride: int, lanes: int) -> None:
+    """Access an element for each of the first lanes, and return."""
+    near = low.to("ptr")
+    places = [f.offset(near, lane * stride) for lane in range(lanes)]
+    if access.store:
+        for lane, place in enumerate(places):
+            f.store(f.extract(f.argument("v"), lane), place, access.size)
+        f.ret()
+        return
+    found = Value("zeroinitializer", access.element, access.width)
+    for lane, place in enumerate(places):
+        found = f.insert(found, f.load(access.element, place, access.size), lane)
+    f.ret(found)
 
 
 def strided_ir(
