@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_machine import HEAD, launch
+from ptx_machine import HEAD, compiled, launch
 
 THREADS = 64
 PROGRAM = """
 .visible .entry k(.param .u64 x, .param .u64 out)
 {{
-    .reg .b32 %t, %i; .reg .b64 %x, %o, %s, %d; .reg .{kind} %v; .reg .pred %p;
+    .reg .b32 %t, %i; .reg .b64 %x, %o, %s, %d, %a<3>; .reg .{kind} %v; .reg .pred %p;
     .shared .align 16 .b8 tile[{bytes}];
     mov.u32 %t, %tid.x; ld.param.u64 %x, [x]; ld.param.u64 %o, [out]; mov.u64 %s, tile;
-    mul.wide.u32 %d, %t, {step}; add.u64 %x, %x, %d; add.u64 %o, %o, %d; add.u64 %s, %s, %d;
+    mul.wide.s32 %d, %t, {step}; add.s64 %a0, %x, %d; add.s64 %a1, %s, %d; add.s64 %a2, %o, %d;
     {condition} @!%p bra END;
-    ld.global.{kind} %v, [%x];
-    st.shared.{kind} [%s], %v;
-    ld.shared.{kind} %v, [%s];
-    st.global.{kind} [%o], %v;
+    ld.global.{kind} %v, [%a0];
+    st.shared.{kind} [%a1], %v;
+    ld.shared.{kind} %v, [%a1];
+    st.global.{kind} [%a2], %v;
 END: ret;
 }}
 """
@@ -55,3 +55,4 @@ def test_each_lane_accesses_its_own_element(stride: int, kind: str, width: int) 
         ended = launch(text, [x, out], width, (1,), (THREADS,))
         assert not ended.faults, name
         assert (out == expected).all(), name
+    assert f".every{step}." in compiled(text, width, THREADS)[0].ir.text

@@ -340,9 +340,9 @@ def spread_ir(access: AccessKind, stride: int, declarations: dict[str, str], inl
         with f.if_(bits.eq(-1), LIKELY):
             _every_nth(f, access, low, n)
 
-    with f.if_((bits >> _FEW).eq(0)):
-        for lanes in range(1, _FEW + 1):
-            if lanes & (lanes - 1) == 0 and lanes < W:
+    if W > _FEW:
+        with f.if_((bits >> _FEW).eq(0)):
+            for lanes in (1, 2, _FEW):
                 with f.if_(bits.eq((1 << lanes) - 1)):
                     _first_lanes(f, access, low, stride, lanes)
 
