@@ -120,7 +120,9 @@ def _extreme(name: str) -> Emit:
     return emit
 
 
-# Carries. The flag is an i1; for subtraction it is the borrow.
+# Carries. The flag is an i1. As on GPUs, a subtraction adds the complement, so its flag is 1 if it does not
+# borrow. The PTX ISA calls that flag the borrow, but ptxas uses the carry, and the code that NVRTC generates for a
+# division of 128 bits reads the flag of `subc.cc` with `addc`.
 
 
 def _sum(b: Builder, x: Value, y: Value, carry: Value | None) -> tuple[Value, Value]:
@@ -132,21 +134,21 @@ def _sum(b: Builder, x: Value, y: Value, carry: Value | None) -> tuple[Value, Va
     return with_carry, b.lor(flag, b.compare("ult", with_carry, total))
 
 
-def _difference(b: Builder, x: Value, y: Value, borrow: Value | None) -> tuple[Value, Value]:
+def _difference(b: Builder, x: Value, y: Value, carry: Value | None) -> tuple[Value, Value]:
     rest = b.sub(x, y)
-    flag = b.compare("ult", x, y)
-    if borrow is None:
+    flag = b.compare("uge", x, y)
+    if carry is None:
         return rest, flag
-    take = b.resize(borrow, x.type)
-    return b.sub(rest, take), b.lor(flag, b.compare("ult", rest, take))
+    take = b.resize(b.invert(carry), x.type)
+    return b.sub(rest, take), b.land(flag, b.compare("uge", rest, take))
 
 
 def _add_cc(b: Builder, m: Mods, x: Value, y: Value, carry: Value | None = None) -> tuple[Value, Value]:
     return _sum(b, x, y, carry)
 
 
-def _sub_cc(b: Builder, m: Mods, x: Value, y: Value, borrow: Value | None = None) -> tuple[Value, Value]:
-    return _difference(b, x, y, borrow)
+def _sub_cc(b: Builder, m: Mods, x: Value, y: Value, carry: Value | None = None) -> tuple[Value, Value]:
+    return _difference(b, x, y, carry)
 
 
 def _mad_cc(b: Builder, m: Mods, x: Value, y: Value, z: Value, carry: Value | None = None) -> tuple[Value, Value]:
