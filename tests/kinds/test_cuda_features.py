@@ -26,6 +26,11 @@ KERNELS = {
 """,
     "names_without_an_include": HEAD
     + "  if (i < n) y[i] = x[i] < INFINITY && i < INT_MAX && M_PI > 3 ? 2 * x[i] : float(uint32_t(0));\n}\n",
+    "integers_of_128_bits": HEAD
+    + """  unsigned __int128 wide = (unsigned __int128)(i + 1) << 70;
+  if (i < n) y[i] = x[i] * int(wide % 3 == (i + 1) % 3 ? wide / (wide >> 1) : 0);
+}
+""",
     "block_reduce_of_cub": "#include <cub/block/block_reduce.cuh>\n"
     + HEAD
     + """  using Reduce = cub::BlockReduce<float, 64>;

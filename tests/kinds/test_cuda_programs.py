@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from kinds_project import KindsProject
 
-from kcheck.device.kinds import nvrtc
+from kcheck.device.kinds import cuda, nvrtc
+from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.cuda import _fix, _source
 from kcheck.device.kinds.host_code import is_host_header, items, whole, without
 from kcheck.device.kinds.nvrtc import Compiled, CompileFailed, compile_source
+from kcheck.model import KernelRef
+from kcheck.span import Span
 
 SOURCE = """#include <stdio.h>
 struct Point { float x, y; };  // a semicolon; and a } in a comment
@@ -232,6 +235,33 @@ def test_host_code_in_kernels_is_an_error_with_a_fix(tmp_path: Path, body: str, 
     with pytest.raises(CompileFailed) as failed:
         compiled(file)
     assert _fix(failed.value.messages[0]) == fix
+
+
+def test_an_error_in_a_line_with_a_wide_indent_is_told_without_its_source(tmp_path: Path) -> None:
+    """The excerpt of the source below the message looks like a continuation of the message."""
+    file = written(tmp_path, deep="__global__ void twice(float* x) {\n                x[0] = z;\n}\n")
+    with pytest.raises(CompileFailed) as failed:
+        compiled(file)
+    (message,) = failed.value.messages
+    assert (message.text, message.column) == ('identifier "z" is undefined', 24)
+
+
+def test_a_source_that_does_not_compile_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once in each case: removing host code takes several compilations."""
+    file = written(tmp_path, wrong="__global__ void twice(float* x) { x[0] = z; }\n")
+    kernel = KernelRef(file.name, "twice", Span(str(file)))
+    source = _source(file, "twice", (), ("--std=c++17",))
+    asked: list[str] = []
+
+    def rejecting(source: nvrtc.Source, target: str) -> Compiled:
+        asked.append(target)
+        return compile_source(source, target)
+
+    monkeypatch.setattr(cuda, "compile_source", rejecting)
+    for _ in range(3):
+        with pytest.raises(NotCompiled, match='identifier "z" is undefined'):
+            cuda._compiled(kernel, "twice", source, "sm_80")
+    assert asked == ["sm_80"]
 
 
 def test_what_kernels_need_of_rejected_code_is_told_first(tmp_path: Path) -> None:

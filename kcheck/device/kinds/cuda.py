@@ -128,17 +128,21 @@ def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
 
 
 def _compiled(kernel: KernelRef, told: str, source: Source, target: str) -> Unit:
-    try:
-        return _unit(kernel, told, target, source)
-    except CompileFailed as failed:
-        raise _explained(failed, kernel, Path(source.file)) from None
+    made = _unit(kernel, told, target, source)
+    if isinstance(made, CompileFailed):
+        raise _explained(made, kernel, Path(source.file))
+    return made
 
 
 @lru_cache(maxsize=256)
-def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
+def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit | CompileFailed:
+    """The compiled kernel, or why it does not compile: other cases with the same source need not try again."""
     from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with C++ needs it
 
-    made = compile_source(source, target)
+    try:
+        made = compile_source(source, target)
+    except CompileFailed as failed:
+        return failed.with_traceback(None)
     seen = read_cuda(Path(source.file)).kernels.get(kernel.name.rpartition("::")[2])
     entry = find_entry(parse_heads(made.ptx, as_typed(source.file)), made.entry, kernel.span)
     texts = seen.parameters if seen is not None else ()

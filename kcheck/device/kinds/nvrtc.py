@@ -32,7 +32,7 @@ from kcheck.device.kinds.host_code import (
 )
 from kcheck.driver.install import settings
 
-_FORMAT = 2  # the version of the cached format
+_FORMAT = 3  # the version of the cached format
 _ROUNDS = 12  # of removing host code: each shows errors that the previous one hid
 INCLUDE = Path(__file__).parent / "include"
 """kcheck's headers: what nvcc declares without an #include, and the C and C++ headers that NVRTC lacks."""
@@ -275,6 +275,7 @@ def _compile_text(text: str, source: Source, target: str) -> Compiled:
         f"--gpu-architecture={target.replace('sm_', 'compute_')}",
         "-lineinfo",
         "--device-as-default-execution-space",
+        "--device-int128",
         "--pre-include=kcheck_prelude.h",
         *(f"--include-path={folder}" for folder in folders),
         *source.options,
@@ -386,14 +387,16 @@ def read_log(log: str, source: Source) -> Iterator[Message]:
         if found is None:
             continue
         text, column, through = [found["text"].strip()], 0, []
-        for more in lines[start + 1 :]:
+        below = lines[start + 1 :]
+        for more, after in zip(below, [*below[1:], ""], strict=True):
             if _END.match(more):
                 break
             if more.strip() == "^":
                 column = len(more) - 2  # the excerpt is indented by two
             for place in _THROUGH.finditer(more):
                 through.append((place[2] or found["file"], int(place[1])))
-            if more.startswith("          ") and not column and more.strip() != "^":
+            is_excerpt = after.strip() == "^"
+            if more.startswith("          ") and not column and not is_excerpt:
                 text.append(more.strip())
         yield Message(found["file"], int(found["line"]), max(column, 0), " ".join(text), tuple(through))
     if log and not any(_ERROR.match(line) for line in lines):
