@@ -77,6 +77,16 @@ def by_default(x, y, n, BLOCK: tl.constexpr = 64, TIMES: tl.constexpr = 1):
 
 
 @triton.jit
+def by_constant(x, y, by, n, IS_ARRAY: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    if IS_ARRAY:
+        factor = tl.load(by)
+    else:
+        factor = by
+    tl.store(y + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
 def narrowed(x, y, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(x + i, mask=i < n).to(tl.float8e4nv).to(tl.float32), mask=i < n)
@@ -102,6 +112,9 @@ GOOD = {
     "best_by_reference": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}\n"
     "reference: references/block.py:double",
     "default": f"kernel: kernels/k.py:by_default\n{LAUNCH}",
+    "by_constant": "kernel: kernels/k.py:by_constant\n"
+    "compile: {constexprs: {BLOCK: 128, IS_ARRAY: false}}\nlaunch: {args: [x, y, two, N], grid: [1]}\n"
+    "params: {two: {dtype: int32, values: [2]}}",
     "artifact": f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}\n"
     "artifact: {max_registers: 64, max_spills: 0, max_shared_bytes: 0}",
     "launcher": "launcher: kernels/k.py:launch",
