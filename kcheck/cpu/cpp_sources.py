@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import re
 
 from kcheck.cpu.sources import number
@@ -11,6 +12,7 @@ from kcheck.dataclass import dataclass
 
 _ALIGNED = r"(?:__align__|alignas)\s*\([^)]*\)"
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]|(?:__)?half2|__nv_bfloat162")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _CONSTANT = re.compile(
     r"^[ \t]*(?:#[ \t]*define[ \t]+(\w+)[ \t]+(.+)"
     r"|(?:static[ \t]+)?(?:const|constexpr)[ \t]+[\w ]+?[ \t](\w+)[ \t]*=[ \t]*([^;]+);)",
@@ -26,7 +28,7 @@ class CppArray:
         text: such as ``float tile[32][33]``.
         is_of_scalars: whether one access loads an element: as far as the file shows it, its type is neither a
             vector nor a structure.
-        shape: the sizes of the axes; None if they are not literals or constants of the file.
+        shape: the sizes of the axes; None if they are not literals or constants of the file or its headers.
         axes: how many there are.
     """
 
@@ -39,7 +41,7 @@ class CppArray:
 def shared_array(file: str, line: int, name: str) -> CppArray | None:
     """The last declaration of a shared array before a line of a file; None if there is none, as in a macro."""
     lines = linecache.getlines(file)
-    before, text = "".join(lines[:line]), "".join(lines)
+    before = "".join(lines[:line])
     declaration = (
         rf"__shared__\s+(?:{_ALIGNED}\s*)?(\w[\w:<>, ]*?)\s*\b{re.escape(name)}((?:\s*\[[^\]\n]+\])+)\s*[;,=]"
     )
@@ -48,7 +50,16 @@ def shared_array(file: str, line: int, name: str) -> CppArray | None:
         return None
     kind, sizes = (" ".join(part.split()) for part in found[-1])
     axes = re.findall(r"\[([^\]]+)\]", sizes)
+    text = _with_headers(file, set())
     return CppArray(f"{kind} {name}{sizes}", _is_scalar(kind, text), _shape(axes, text), len(axes))
+
+
+def _with_headers(file: str, seen: set[str]) -> str:
+    """The text of a file, after those of the headers that it includes by a path from its own folder."""
+    seen.add(os.path.realpath(file))
+    text = "".join(linecache.getlines(file))
+    headers = [os.path.join(os.path.dirname(file), name) for name in _INCLUDE.findall(text)]
+    return "".join(_with_headers(path, seen) for path in headers if os.path.realpath(path) not in seen) + text
 
 
 def _is_scalar(kind: str, text: str) -> bool:

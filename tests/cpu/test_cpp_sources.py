@@ -66,3 +66,22 @@ def test_an_array_without_a_declaration_or_a_size(file: str) -> None:
     assert shared_array(file, 18, "missing") is None
     assert shared_array(file, 18, "dynamic") is None
     assert shared_array(str(Path(file).with_name("gone.cu")), 18, "row") is None
+
+
+def test_sizes_and_structures_of_headers_beside_the_file(tmp_path: Path) -> None:
+    """A definition in the file itself counts before one in a header. A header may include itself."""
+    (tmp_path / "sizes.h").write_text('#include "more/sizes.h"\n#define ROWS 4\n#define WIDTH 7\n')
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "sizes.h").write_text(
+        '#include "sizes.h"\n#include "gone.h"\nconstexpr int COLUMNS = ROWS * 2;\nstruct Pair { float m, d; };\n'
+    )
+    file = tmp_path / "k.cu"
+    file.write_text(
+        '#include <cstdint>\n#include "sizes.h"\n#define WIDTH 3\n'
+        "__global__ void k() {\n  __shared__ float tile[ROWS][COLUMNS + WIDTH];\n"
+        "  __shared__ Pair pairs[ROWS];\n}\n"
+    )
+    linecache.checkcache()
+    tile, pairs = (shared_array(str(file), 7, name) for name in ("tile", "pairs"))
+    assert tile == CppArray("float tile[ROWS][COLUMNS + WIDTH]", True, (4, 11), 2)
+    assert pairs == CppArray("Pair pairs[ROWS]", False, (4,), 1)
