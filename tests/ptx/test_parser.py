@@ -143,6 +143,25 @@ def test_lines_of_the_source_follow_loc() -> None:
     assert [s.loc for s in statements if isinstance(s, Instruction)] == [None, Loc(1, 9, 3), second, second]
 
 
+def test_code_merged_of_two_lines_of_an_inlined_function_is_of_that_call() -> None:
+    """The line before may be that of an unrelated statement, as after a loop."""
+    statements = body(
+        """.loc 1 9 3
+        mov.u32 %r1, 0;
+        .loc 1 20 3
+        mov.u32 %r1, 1;
+        .loc 1 0 0, function_name $L__info+3, inlined_at 1 9 3
+        mov.u32 %r1, 2;
+        .loc 1 12 5, function_name $L__info+3, inlined_at 1 9 3
+        mov.u32 %r1, 3;
+        .loc 1 0 0, function_name $L__info+3, inlined_at 1 9 3
+        mov.u32 %r1, 4;"""
+    )
+    call = Loc(1, 9, 3)
+    inside = Loc(1, 12, 5, call)
+    assert [s.loc for s in statements if isinstance(s, Instruction)] == [call, Loc(1, 20, 3), call, inside, inside]
+
+
 def test_inline_assembly_has_the_line_of_its_statement() -> None:
     """LLVM counts the lines of the assembly on from that of the statement."""
     statements = body(

@@ -160,8 +160,7 @@ class Body:
             for variable in variables(cursor, "", rename):
                 self.variables[variable.name] = variable
         elif token.text == ".loc":
-            # LLVM gives code merged from two lines the line 0; the previous line is close to it.
-            self.loc = read_loc(cursor, self.locs) or self.loc
+            self.loc = read_loc(cursor, self.locs, self.loc)
         elif token.text in _SKIPPED:
             if token.text == ".pragma":
                 self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"
@@ -331,12 +330,16 @@ def _is_number_below(digits: str, count: int) -> bool:
 
 
 # loc ::= ".loc" file line [column] ["," "function_name" label ["+" int] "," "inlined_at" file line column]
-def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | None:
-    """A ``.loc``; None for line 0, which means no line.
+def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc], before: Loc | None) -> Loc | None:
+    """A ``.loc``.
+
+    LLVM gives code merged from two lines the line 0. The line before is close to it, unless it is not in the same
+    call of an inlined function; then the place is that of the call.
 
     Args:
         known: the last ``.loc`` of each file, line and column. ``inlined_at`` refers to one of these
             (PTX ISA, ".loc"), which in turn says where its function was inlined. The new one is added to it.
+        before: the last ``.loc``.
     """
     cursor.expect(".loc")
     file = cursor.integer("the number of a file")
@@ -355,7 +358,7 @@ def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | No
         if any((call.file, call.line, call.column) == (file, line, column) for call in caller.chain):
             caller = Loc(*place)  # a recursive call
     if line <= 0:
-        return None
+        return before if caller is None or (before is not None and caller in before.chain) else caller
     known[file, line, column] = loc = Loc(file, line, column, caller)
     return loc
 

@@ -78,7 +78,7 @@ class _ModuleParser:
             elif text == ".section":
                 self._section()
             elif text == ".loc":
-                read_loc(cursor, {})
+                read_loc(cursor, {}, None)
             elif text == ".pragma":
                 skip_line(cursor)
             elif cursor.token.kind == ";":
