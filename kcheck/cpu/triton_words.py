@@ -16,6 +16,9 @@ _DESCRIPTOR = re.compile(r"\.(?:load|store|gather|scatter|atomic_\w+)\(\s*\[")
 _STATEMENT_LINES = 16
 _AHEAD = "Triton's pipeliner may have moved it ahead of the loop's last iteration, which is harmless"
 _CALLS = {"reads": "load", "writes": "store"}
+_BEFORE_MASK = {"reads": 1, "writes": 2}
+"""How many arguments come before a mask without a name: ``tl.load(x, mask)``, ``tl.store(x, value, mask)``."""
+_NAMED = re.compile(r"\s*\w+\s*=(?!=)")
 _RULES = {
     "synccheck": "check the inline assembly: Triton itself places barriers that all threads reach",
     "initcheck": "write the element first (torch.empty does not), or leave it out with mask= and other=",
@@ -63,7 +66,7 @@ def _access(finding: Finding) -> str:
     else:
         bound = f"the index of axis {axis[1]} is below {axis[2]}"
     strides = "; check the strides, too" if is_past_end else ""
-    if "mask" in statement:
+    if _has_mask(statement, verb):
         return f"correct the index or mask= of {call}: the mask must be true only where {bound}{strides}"
     other = ", and other= for the rest" if call == "tl.load" else ""
     return f"add mask= to {call}, true only where {bound}{other}{strides}"
@@ -86,6 +89,26 @@ def _race(finding: Finding) -> str:
     if finding.place == finding.other_place:
         return "store each element once per program, or use an atomic such as tl.atomic_add"
     return "put tl.debug_barrier() between the two accesses"
+
+
+def _has_mask(statement: str, verb: str) -> bool:
+    """Whether a call has a mask, by name or by position."""
+    before = _BEFORE_MASK.get(verb)
+    return "mask" in statement or (before is not None and len(_by_position(statement)) > before)
+
+
+def _by_position(call: str) -> list[str]:
+    """The arguments of a call that have no name."""
+    found, depth = [""], 0
+    for letter in call.partition("(")[2]:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(letter, 0)
+        if depth < 0:
+            break
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [text for text in found if text.strip() and not _NAMED.match(text)]
 
 
 def _call(statement: str, name: str, array: str) -> str:

@@ -64,6 +64,19 @@ def test_the_mask_of_another_call_on_the_line_does_not_count(tmp_path: Path) -> 
     assert in_words_of_triton(through_block).fix == "name axis 1 in boundary_check="
 
 
+@pytest.mark.parametrize(
+    ("source", "message", "start"),
+    [
+        ("x = tl.load(a + f(i, 2), i <= n, other=0.0)", "reads a[9], but axis 0 has size 9", "correct the index"),
+        ("tl.store(a + i, x, i <= n)", "writes a[9], but axis 0 has size 9", "correct the index"),
+        ("x = tl.load(a + f(i, 2), other=0.0)", "reads a[9], but axis 0 has size 9", "add mask="),
+        ("tl.store(a + i, f(x, y))", "writes a[9], but axis 0 has size 9", "add mask="),
+    ],
+)
+def test_a_mask_may_be_given_by_position(tmp_path: Path, source: str, message: str, start: str) -> None:
+    assert fix_of(tmp_path, source, message).startswith(start)
+
+
 def fix_of(tmp_path: Path, source: str, message: str) -> str:
     """Of a finding at a source line."""
     file = tmp_path / f"kernel{abs(hash(source))}.py"
