@@ -214,7 +214,7 @@ def _rows(found: Minimized) -> Iterator[DetailRow]:
     if not found.steady:
         yield sentence("note", "it passed when run again: the failure is intermittent", "warn")
     before = found.start
-    yield facts("before", {**before.dims, **before.dtypes})
+    yield facts("before", before.dims, before.dtypes)
     verdict = found.executed.verdict
     *detail, _, replay = rows(
         CaseFinished(

@@ -61,9 +61,9 @@ def list_row(label: str, items: Sequence[str]) -> DetailRow:
     return DetailRow(label, (*(f"{item}," for item in items[:-1]), *items[-1:]), " ")
 
 
-def facts(label: str, pairs: Mapping[str, object]) -> DetailRow:
-    """A row of ``name=value``."""
-    return DetailRow(label, tuple(plain.line(f"{name}={value}") for name, value in pairs.items()))
+def facts(label: str, *pairs: Mapping[str, object]) -> DetailRow:
+    """A row of ``name=value``. A dim and a dtype may have one name."""
+    return DetailRow(label, tuple(plain.line(f"{name}={value}") for each in pairs for name, value in each.items()))
 
 
 def plain_text(found: Iterable[DetailRow]) -> str:

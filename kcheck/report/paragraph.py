@@ -161,7 +161,8 @@ def also_texts(cause: Cause) -> Iterator[str]:
 def case_words(case: Case, *, seed: bool = True, recipe: bool = True) -> Iterator[str]:
     """A case in a few words: sizes, dtypes, params; layouts and values (``recipe``); its seed."""
     params = {name: _short(value) for name, value in case.params.items()}
-    groups = [_pairs("", {**case.dims, **case.dtypes, **params})]
+    sizes, dtypes = _pairs("", case.dims), _pairs("", case.dtypes)  # a dim and a dtype may have one name
+    groups = [[*sizes, *dtypes, *_pairs("", params)]]
     if recipe:
         groups.append(_pairs("layouts ", _shortened(case.layouts)))
         groups.append(

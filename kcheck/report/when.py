@@ -62,11 +62,11 @@ def seen_when(failing: Sequence[Case], passing: Iterable[Case]) -> str:
 
 
 def _every(failing: Sequence[Case], passing: Iterable[Case]) -> Iterator[str]:
-    """``every T`` for a type variable that fails with each of the dtypes seen."""
+    """``every T`` for a type variable that fails with each of the dtypes seen. A dim may have the same name."""
     for name in failing[0].dtypes:
         known = {case.dtypes.get(name) for case in chain(failing, passing)}
         if len(known) > 1 and known == {case.dtypes.get(name) for case in failing}:
-            yield f"every {name}"
+            yield f"every dtype {name}" if name in failing[0].dims else f"every {name}"
 
 
 def _condition(failing: Sequence[Case], first: Sequence[Case], passing: Iterable[Case]) -> str:

@@ -11,6 +11,7 @@ import fake_events
 import pytest
 
 from kcheck.model import Case, Distribution
+from kcheck.report.paragraph import case_words
 from kcheck.report.when import seen_when
 
 
@@ -54,6 +55,15 @@ BUGS: list[tuple[str, Callable[[Case], bool]]] = [
 def test_the_condition_of_a_bug_is_found(text: str, fails: Callable[[Case], bool]) -> None:
     """Each rule that bugs follow, alone and two of them together, from the cases of one run."""
     assert split(fails) == text
+
+
+def test_a_dim_and_a_dtype_may_have_one_name() -> None:
+    """A type variable that is not named is T, and so is many a sequence length."""
+    drawn = [replace(case, dims={"T": case.dims["K"]}) for case in cases()]
+    failing = [case for case in drawn if case.dims["T"] > 1]
+    assert seen_when(failing, [case for case in drawn if case not in failing]) == "every dtype T, T > 1"
+    words = list(case_words(failing[0]))
+    assert words[:2] == [f"T={failing[0].dims['T']}", f"T={failing[0].dtypes['T']}"]
 
 
 def test_failures_at_random_have_no_condition() -> None:
