@@ -58,6 +58,17 @@ def wrong_type(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def wrong_attribute(x):
+    return x.missing
+
+
+@triton.jit
+def calls_wrong(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, wrong_attribute(tl.load(x + i, mask=i < n)), mask=i < n)
+
+
+@triton.jit
 def times(x, y, a, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, a * tl.load(x + i, mask=i < n), mask=i < n)
@@ -124,6 +135,7 @@ GOOD = {
 BAD = {
     "unmasked": f"kernel: kernels/k.py:twice_unmasked\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
     "narrowed": f"kernel: kernels/k.py:narrowed\ncompile: {{constexprs: {{BLOCK: 128}}}}\n{LAUNCH}",
+    "callee": f"kernel: kernels/k.py:calls_wrong\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
     "compiles": f"kernel: kernels/k.py:wrong_type\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
 }
 
@@ -255,6 +267,14 @@ def test_a_kernel_that_does_not_compile_fails_with_tritons_words(reports: dict[s
     findings = [f for case in reports["compiles"]["cases"] for f in case["findings"]]
     assert {f["rule"] for f in findings} == {"compile"}
     assert {f["place"]["line"] for f in findings} == {line_of("x.undefined")}
+
+
+@pytest.mark.slow
+def test_a_function_that_does_not_compile_is_named_with_its_line(reports: dict[str, dict[str, Any]]) -> None:
+    """Triton's error for the kernel has no message; the function that it calls has one."""
+    findings = [f for case in reports["callee"]["cases"] for f in case["findings"]]
+    assert {f["place"]["line"] for f in findings} == {line_of("x.missing")}
+    assert all("no attribute 'missing'" in f["message"] for f in findings), findings[0]["message"]
 
 
 @pytest.mark.slow

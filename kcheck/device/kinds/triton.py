@@ -213,16 +213,27 @@ def _with_widths(jit: Any, spec: OpSpec) -> Any:
 
 
 def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
-    """Why a kernel does not compile, with the line in its source."""
+    """Why a kernel does not compile, with the line in its source, or in that of a function that it calls."""
     assert spec.kernel is not None
     place = place_of(jit)
-    node = getattr(error, "node", None)
-    if node is not None and getattr(error, "src", None) == jit.src:
-        place = Span(place.file, place.line + node.lineno - 1)
+    cause: Any = error
+    while getattr(cause, "node", None) is not None:  # from the kernel to the innermost function
+        error = cause
+        within = _function_of(cause.src, jit)
+        if within is not None:
+            place = place_of(within)
+            place = Span(place.file, place.line + cause.node.lineno - 1)
+        cause = cause.__cause__
     why = getattr(error, "error_message", None) or str(error) or type(error).__name__
     told = str(why).strip().splitlines()[0]
     fix = _NEEDS_89 if "fp8e4nv not supported in this architecture" in told else ""
     return Finding("compile", told, fix=fix, kernel=spec.kernel.name, place=place)
+
+
+def _function_of(source: str, jit: Any) -> Any:
+    """The function with this source: the kernel, or one that its file can name."""
+    known = (each for each in (jit, *jit.fn.__globals__.values()) if isinstance(each, type(jit)))
+    return next((each for each in known if each.src == source), None)
 
 
 def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
