@@ -18,7 +18,7 @@ from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
-from kcheck.device.kinds.triton_units import TritonLaunches
+from kcheck.device.kinds.triton_launches import TritonLaunches
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault

@@ -12,6 +12,7 @@ from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.cuda import _fix, _source
 from kcheck.device.kinds.host_code import is_host_header, items, whole, without
 from kcheck.device.kinds.nvrtc import Compiled, CompileFailed, compile_source
+from kcheck.errors import KernelError
 from kcheck.model import KernelRef
 from kcheck.span import Span
 
@@ -262,6 +263,19 @@ def test_a_source_that_does_not_compile_is_compiled_once(tmp_path: Path, monkeyp
         with pytest.raises(NotCompiled, match='identifier "z" is undefined'):
             cuda._compiled(kernel, "twice", source, "sm_80")
     assert asked == ["sm_80"]
+
+
+def test_a_macro_does_not_choose_another_kernel(tmp_path: Path) -> None:
+    """``#define twice twice_v2`` after both: NVRTC would compile the second for a spec that names the first."""
+    kernels = "__global__ void twice(float* x) { x[0] = 1; }\n__global__ void twice_v2(float* x) { x[0] = 2; }\n"
+    file = written(tmp_path, redirected=kernels + "#define twice twice_v2\n")
+    source = _source(file, "twice", (), ("--std=c++17",))
+    with pytest.raises(KernelError, match="'twice' by 'twice_v2'") as refused:
+        cuda._compiled(KernelRef(file.name, "twice", Span(str(file))), "twice", source, "sm_80")
+    assert refused.value.fault.fix == "name twice_v2, or remove the macro"
+    second = _source(file, "twice_v2", (), ("--std=c++17",))
+    made = cuda._compiled(KernelRef(file.name, "twice_v2", Span(str(file))), "twice_v2", second, "sm_80")
+    assert "twice_v2" in made.entry
 
 
 def test_what_kernels_need_of_rejected_code_is_told_first(tmp_path: Path) -> None:

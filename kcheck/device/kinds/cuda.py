@@ -27,6 +27,7 @@ from kcheck.device.kinds.nvrtc import (
 )
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, CudaOptions, Fault, Finding, KernelRef, OpSpec
+from kcheck.ptx.syntax.symbols import kernel_name
 from kcheck.span import Span, as_typed
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.paths import shown
@@ -143,7 +144,12 @@ def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit | C
         made = compile_source(source, target)
     except CompileFailed as failed:
         return failed.with_traceback(None)
-    seen = read_cuda(Path(source.file)).kernels.get(kernel.name.rpartition("::")[2])
+    name = kernel.name.rpartition("::")[2]
+    seen = read_cuda(Path(source.file)).kernels.get(name)
+    if seen is not None and made.entry != name and f"{len(name)}{name}" not in made.entry:
+        other = kernel_name(made.entry)
+        what = f"a macro of {kernel.path} replaces {name!r} by {other!r}, so the spec would check another kernel"
+        raise KernelError(kernel.span, what, f"name {other}, or remove the macro")
     entry = find_entry(parse_heads(made.ptx, as_typed(source.file)), made.entry, kernel.span)
     texts = seen.parameters if seen is not None else ()
     declared = ptx_parameters(entry)
