@@ -18,7 +18,7 @@ from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
-from kcheck.device.kinds.triton_launches import TritonLaunches
+from kcheck.device.kinds.triton_launches import TritonLaunches, compile_error
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
@@ -232,12 +232,14 @@ class CudaBackend(Uninstrumented):
         code = driver_code(error)
         if code is not None:
             return self._driver_finding(code, kernel, place)
+        if (told := compile_error(error)) is not None:
+            return told
         if is_compiler_error(error):
             why = explain(error)
             return Finding("compile", why.message, fix=why.fix, kernel=kernel, place=why.place or place)
         if isinstance(error, SignatureMismatch):
-            told = f"{error.function.__name__} is {error.message}"
-            return Finding("launch", told, fix=error.fix, kernel=kernel, place=function_place(error.function))
+            differs = f"{error.function.__name__} is {error.message}"
+            return Finding("launch", differs, fix=error.fix, kernel=kernel, place=function_place(error.function))
         raised = _raised(error, kernel)
         if raised is not None:
             return raised

@@ -107,6 +107,10 @@ def launch(x, y, N):
     twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
 
 
+def launch_wrong(x, y, N):
+    calls_wrong[(1,)](x, y, N, BLOCK=128)
+
+
 def launch_with_param(x, y, a, N):
     times[(1,)](x, y, a, N, BLOCK=128)
 """
@@ -136,6 +140,7 @@ BAD = {
     "unmasked": f"kernel: kernels/k.py:twice_unmasked\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
     "narrowed": f"kernel: kernels/k.py:narrowed\ncompile: {{constexprs: {{BLOCK: 128}}}}\n{LAUNCH}",
     "callee": f"kernel: kernels/k.py:calls_wrong\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
+    "callee_of_launcher": "launcher: kernels/k.py:launch_wrong",
     "compiles": f"kernel: kernels/k.py:wrong_type\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
 }
 
@@ -270,9 +275,13 @@ def test_a_kernel_that_does_not_compile_fails_with_tritons_words(reports: dict[s
 
 
 @pytest.mark.slow
-def test_a_function_that_does_not_compile_is_named_with_its_line(reports: dict[str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize("op", ["callee", "callee_of_launcher"])
+def test_a_function_that_does_not_compile_is_named_with_its_line(
+    reports: dict[str, dict[str, Any]], op: str
+) -> None:
     """Triton's error for the kernel has no message; the function that it calls has one."""
-    findings = [f for case in reports["callee"]["cases"] for f in case["findings"]]
+    findings = [f for case in reports[op]["cases"] for f in case["findings"]]
+    assert {(f["rule"], f["kernel"]) for f in findings} == {("compile", "calls_wrong")}
     assert {f["place"]["line"] for f in findings} == {line_of("x.missing")}
     assert all("no attribute 'missing'" in f["message"] for f in findings), findings[0]["message"]
 

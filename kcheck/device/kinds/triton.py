@@ -15,12 +15,12 @@ from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded
 from kcheck.device.kinds.modules import Unit, UnitRun
-from kcheck.device.kinds.triton_units import place_of, unit_for, unit_of
+from kcheck.device.kinds.triton_units import not_compiled, unit_for, unit_of
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
-from kcheck.model import Case, Finding, NameArg, OpSpec, Scalar, Span, TritonOptions
+from kcheck.model import Case, NameArg, OpSpec, Scalar, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
 from kcheck.specfile import load_function
@@ -33,9 +33,6 @@ from kcheck.triton.versions import UnsupportedTriton, read_version
 _WIDTHS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"} | {
     f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)
 }
-
-
-_NEEDS_89 = "set KCHECK_CC=8.9, or artifact: {targets: [sm_89]}: float8_e4m3fn needs compute capability 8.9"
 
 
 class TritonDeviceKind:
@@ -173,10 +170,11 @@ def _compiled(spec: OpSpec, kernel: Any, given: Mapping[str, Any], constants: Ma
                 values[name] = compute({**given, **values})
         kernel = kernel.fn
     jit = _with_widths(kernel, spec)
+    assert spec.kernel is not None
     try:
         return jit.run(grid=None, warmup=True, **given, **values)
     except Exception as error:
-        raise LaunchFault(_not_compiled(error, jit, spec)) from None
+        raise LaunchFault(not_compiled(error, jit, spec.kernel.name)) from None
 
 
 def _configuration(tuner: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,30 +208,6 @@ def _with_widths(jit: Any, spec: OpSpec) -> Any:
                 param.__dict__["annotation_type"] = widths[param.name]
         copies[key] = copy
     return copies[key]
-
-
-def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
-    """Why a kernel does not compile, with the line in its source, or in that of a function that it calls."""
-    assert spec.kernel is not None
-    place = place_of(jit)
-    cause: Any = error
-    while getattr(cause, "node", None) is not None:  # from the kernel to the innermost function
-        error = cause
-        within = _function_of(cause.src, jit)
-        if within is not None:
-            place = place_of(within)
-            place = Span(place.file, place.line + cause.node.lineno - 1)
-        cause = cause.__cause__
-    why = getattr(error, "error_message", None) or str(error) or type(error).__name__
-    told = str(why).strip().splitlines()[0]
-    fix = _NEEDS_89 if "fp8e4nv not supported in this architecture" in told else ""
-    return Finding("compile", told, fix=fix, kernel=spec.kernel.name, place=place)
-
-
-def _function_of(source: str, jit: Any) -> Any:
-    """The function with this source: the kernel, or one that its file can name."""
-    known = (each for each in (jit, *jit.fn.__globals__.values()) if isinstance(each, type(jit)))
-    return next((each for each in known if each.src == source), None)
 
 
 def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:

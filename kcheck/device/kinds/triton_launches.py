@@ -8,11 +8,14 @@ from typing import Any
 
 from kcheck.device.kinds.modules import UnitRun
 from kcheck.driver.after_import import patch_now_or_after_import
-from kcheck.model import DTYPES, KernelRef
+from kcheck.model import DTYPES, Finding, KernelRef
 from kcheck.model.compiled import ArrayType, Launched, ScalarType, Signature
 from kcheck.model.multiprocessor import WARP
 from kcheck.triton.signature import is_pointer
 from kcheck.triton.tensors import dtype_of
+
+_KERNEL = "_kcheck_kernel"
+"""The attribute of an error with the ``JITFunction`` whose launch raised it."""
 
 
 class TritonLaunches:
@@ -46,13 +49,27 @@ class TritonLaunches:
 
         @wraps(run)
         def watched(jit: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> Any:
-            compiled = run(jit, *args, grid=grid, warmup=warmup, **named)
+            try:
+                compiled = run(jit, *args, grid=grid, warmup=warmup, **named)
+            except Exception as error:
+                error.__dict__.setdefault(_KERNEL, jit)
+                raise
             if compiled is not None and not warmup:
                 given = {**dict(zip(jit.arg_names, args, strict=False)), **named}
                 self._runs[compiled, _signature(compiled.src.signature, given)] = None
             return compiled
 
         kind.run = watched
+
+
+def compile_error(error: BaseException) -> Finding | None:
+    """The finding for an error of Triton's compiler in a kernel that was launched; None for another error."""
+    jit = getattr(error, _KERNEL, None)
+    if jit is None or not isinstance(error, Exception) or getattr(error, "node", None) is None:
+        return None
+    from kcheck.device.kinds.triton_units import not_compiled  # lazy, as above
+
+    return not_compiled(error, jit, jit.fn.__name__)
 
 
 def _signature(types: Mapping[str, Any], given: Mapping[str, Any]) -> Signature | None:

@@ -1,4 +1,4 @@
-"""Kernels that Triton compiled, as units."""
+"""Kernels that Triton compiled, as units, and why one does not compile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kcheck.device.kinds.entry import find_entry, ptx_parameters
 from kcheck.device.kinds.modules import Unit
-from kcheck.model import KernelRef, Span
+from kcheck.model import Finding, KernelRef, Span
 from kcheck.model.multiprocessor import WARP
 from kcheck.span import as_typed
 
@@ -51,3 +51,29 @@ def unit_for(kernel: KernelRef, compiled: Any, target: str) -> Unit:
         compile_again = import_module("triton").compile
         compiled = compile_again(compiled.src, target=target_of("cuda", arch, WARP), options=options)
     return unit_of(kernel, compiled)
+
+
+_NEEDS_89 = "set KCHECK_CC=8.9, or artifact: {targets: [sm_89]}: float8_e4m3fn needs compute capability 8.9"
+
+
+def not_compiled(error: Exception, jit: Any, name: str) -> Finding:
+    """Why a kernel does not compile, with the line in its source, or in that of a function that it calls."""
+    place = place_of(jit)
+    cause: Any = error
+    while getattr(cause, "node", None) is not None:  # from the kernel to the innermost function
+        error = cause
+        within = _function_of(cause.src, jit)
+        if within is not None:
+            place = place_of(within)
+            place = Span(place.file, place.line + cause.node.lineno - 1)
+        cause = cause.__cause__
+    why = getattr(error, "error_message", None) or str(error) or type(error).__name__
+    told = str(why).strip().splitlines()[0]
+    fix = _NEEDS_89 if "fp8e4nv not supported in this architecture" in told else ""
+    return Finding("compile", told, fix=fix, kernel=name, place=place)
+
+
+def _function_of(source: str, jit: Any) -> Any:
+    """The function with this source: the kernel, or one that its file can name."""
+    known = (each for each in (jit, *jit.fn.__globals__.values()) if isinstance(each, type(jit)))
+    return next((each for each in known if each.src == source), None)
