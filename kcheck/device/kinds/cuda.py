@@ -137,7 +137,7 @@ def _compiled(kernel: KernelRef, told: str, source: Source, target: str) -> Unit
 
 @lru_cache(maxsize=256)
 def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit | CompileFailed:
-    """The compiled kernel, or why it does not compile: other cases with the same source need not try again."""
+    """The compiled kernel, or why it does not compile: other cases with the same source do not try again."""
     from kcheck.ptx.syntax.heads import parse_heads  # lazy: only a run with C++ needs it
 
     try:

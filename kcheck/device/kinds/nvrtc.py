@@ -372,9 +372,8 @@ def _answer(ptx: str) -> tuple[str, tuple[CppParameter, ...]]:
     return ptx[: found.start()] + ptx[found.end() :], parameters
 
 
-_ERROR = re.compile(
-    r"^(?P<file>[^\n(]*)\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)"
-)
+_KIND = r"(?:catastrophic |fatal )?error(?: #[\w-]+)?"
+_ERROR = re.compile(rf"^(?P<file>[^\n(]*)\((?P<line>\d+)\): {_KIND}: (?P<text>.*)")
 _THROUGH = re.compile(r"at line (\d+)(?: of (\S+))?")
 _END = re.compile(r"^\S.*\((?:\d+)\): |^\d+ (?:catastrophic )?errors? |^Compilation terminated")
 
@@ -393,10 +392,8 @@ def read_log(log: str, source: Source) -> Iterator[Message]:
                 break
             if more.strip() == "^":
                 column = len(more) - 2  # the excerpt is indented by two
-            for place in _THROUGH.finditer(more):
-                through.append((place[2] or found["file"], int(place[1])))
-            is_excerpt = after.strip() == "^"
-            if more.startswith("          ") and not column and not is_excerpt:
+            through += [(place[2] or found["file"], int(place[1])) for place in _THROUGH.finditer(more)]
+            if more.startswith("          ") and not column and after.strip() != "^":  # not the excerpt
                 text.append(more.strip())
         yield Message(found["file"], int(found["line"]), max(column, 0), " ".join(text), tuple(through))
     if log and not any(_ERROR.match(line) for line in lines):

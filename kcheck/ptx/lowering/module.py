@@ -18,6 +18,7 @@ from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
 from kcheck.ptx.runtime.admission import Admission, admit_ir
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
+from kcheck.ptx.runtime.strided import strided_ir
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
@@ -196,7 +197,7 @@ class ModuleLowering:
         if stride == access.size:
             return self._define(memory.row_ir(access, self.declarations, self.outlined))
         inlining: Inlining = "alwaysinline" if self.is_short or self.outlined else "noinline"
-        return self._define(*memory.strided_ir(access, stride, self.declarations, self.outlined, inlining))
+        return self._define(*strided_ir(access, stride, self.declarations, self.outlined, inlining))
 
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
