@@ -11,8 +11,9 @@ An access of W lanes takes the first of these paths that is possible:
 
 If the analysis shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is accessed
 by the address of the first, and only this address is checked, with the row's length. Lanes that are a constant
-number of elements apart are in :mod:`kcheck.ptx.runtime.strided`. Shared memory is one window for all accesses, or
-one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of earlier accesses.
+number of elements apart are in :mod:`kcheck.ptx.runtime.strided`. Shared memory is one window for all accesses,
+or one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of earlier
+accesses.
 
 1 and 2 are inlined and do not look for the first active lane: finding it and extracting its address from a vector
 cost more than the access. The rest is one function that is called: inlined, it was half of the code that LLVM had

@@ -1,8 +1,8 @@
 """Checked access of lanes that are a constant number of elements apart.
 
-Only the first and the last active lane are checked. If the lanes access every second, fourth or eighth word and all
-of them are active, a load also loads the words between and shuffles; a store writes only the words of the lanes. Up
-to four lanes have an access each.
+Only the first and the last active lane are checked. If the lanes access every second, fourth or eighth word and
+all of them are active, a load also loads the words between and shuffles; a store writes only the words of the
+lanes. Up to four lanes have an access each.
 """
 
 from __future__ import annotations
