@@ -210,7 +210,7 @@ class Executor:
             return self.ending
 
     def again(self, last: LaunchedAlone, params: bytes) -> Ending | None:
-        """Run a launch again that was ``last``, with other parameters: half of the work of :meth:`launch`.
+        """Run a launch again that was ``last``, with other parameters, in fewer steps than :meth:`launch`.
 
         Returns:
             None if anything else has changed since. Then nothing was run, and :meth:`launch` has to run it.
@@ -227,13 +227,13 @@ class Executor:
             completion = self._scheduler.run_here(job, self._stop_at(), NATURAL, self.native)
             if completion is None:
                 return None
-            known.seconds = self._clock() - begun
-            known.spent += known.seconds
+            took = self._clock() - begun
+            known.spent += took
             if known.scales is False:
                 known.stayed_alone()
             self._heap_used = job.launch.heap_used
             if not job.launch.fault_count and completion.is_plain:
-                self.ending = Ending.FINISHED
+                known.seconds, self.ending = took, Ending.FINISHED
                 return self.ending
             launch = replace(last.launch, params=params)
             self.ending = self._judge.judge(job, completion, launch, in_order=known.variant.axis == "x")

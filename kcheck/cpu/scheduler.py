@@ -143,11 +143,10 @@ class Scheduler:
             if not self._watch.begin(job.launch, deadline):
                 return None
             try:
-                run, address = job.kernel.entry, ctypes.addressof(job.launch)
-                is_natural = schedule is NATURAL
-                for blocks in (range(job.blocks),) if is_natural else pieces(schedule, job.blocks, "blocks"):
+                run = job.kernel.entry
+                for blocks in pieces(schedule, job.blocks, "blocks"):
                     ends = blocks.start, blocks.stop
-                    status = native.here(address, workspace.address, *ends, run, stack.top)
+                    status = native.here(job.address, workspace.address, *ends, run, stack.top)
                     if status != FINISHED:
                         completion.reach(status, workspace)
                         break

@@ -16,7 +16,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from kcheck.cpu.executor import Ending, KernelLaunch
@@ -91,35 +90,27 @@ class Repeats:
         """Patch modules of ``numba.cuda`` when they are imported."""
         patches = {
             "numba.cuda.dispatcher": (self._patch_launch,),
-            "numba.cuda.cudadrv.driver": (self._patch_synchronize,),
-            "numba.cuda.api": (self._patch_synchronize_all,),
+            "numba.cuda.cudadrv.driver": (self._patch_context,),
+            "numba.cuda.api": (self._patch_synchronize,),
         }
         patch_after_import(patches)
 
-    def _patch_synchronize(self, driver: Any) -> None:
-        plain, process = driver.Context.synchronize, os.getpid()
+    def _patch_context(self, driver: Any) -> None:
+        self._patch_synchronize(driver.Context)
+
+    def _patch_synchronize(self, owner: Any) -> None:
+        """Wait without numba-cuda's search for the context, on a thread that has one. ``owner``: of the function,
+        the class of contexts or ``numba.cuda.api``."""
+        plain, process = owner.synchronize, os.getpid()
 
         @functools.wraps(plain)
-        def synchronize(context: Any) -> None:
+        def synchronize(*context: Any) -> None:
             if process != os.getpid() or not self._code.machine.context_stack():
-                plain(context)
+                plain(*context)
             else:
                 _raising(self._wait, 0)
 
-        driver.Context.synchronize = synchronize
-
-    def _patch_synchronize_all(self, api: Any) -> None:
-        """``cuda.synchronize()`` of a thread that has a context."""
-        plain, process = api.synchronize, os.getpid()
-
-        @functools.wraps(plain)
-        def synchronize() -> None:
-            if process != os.getpid() or not self._code.machine.context_stack():
-                plain()
-            else:
-                _raising(self._wait, 0)
-
-        api.synchronize = synchronize
+        owner.synchronize = synchronize
 
     def _patch_launch(self, dispatcher: Any) -> None:
         from numba.cuda.cudadrv.devicearray import DeviceNDArray
@@ -182,7 +173,7 @@ class Repeats:
         is_accepted = kernel.accepted == recipe.accepted and code.machine.context_stack()
         if not is_accepted or recipe.process != os.getpid():
             return False
-        ending = None if recipe.last is None else _raising(partial(self._again, recipe.last), params)
+        ending = None if recipe.last is None else _raising(functools.partial(self._again, recipe.last), params)
         if ending is None:
             _raising(self._wait, 0)
             grid, block, shared, cooperative = recipe.accepted

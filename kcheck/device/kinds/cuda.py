@@ -145,11 +145,11 @@ def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit | C
     except CompileFailed as failed:
         return failed.with_traceback(None)
     name = kernel.name.rpartition("::")[2]
-    seen = read_cuda(Path(source.file)).kernels.get(name)
-    if seen is not None and made.entry != name and f"{len(name)}{name}" not in made.entry:
-        other = kernel_name(made.entry)
-        what = f"a macro of {kernel.path} replaces {name!r} by {other!r}, so the spec would check another kernel"
-        raise KernelError(kernel.span, what, f"name {other}, or remove the macro")
+    kernels, other = read_cuda(Path(source.file)).kernels, kernel_name(made.entry)
+    seen = kernels.get(name)
+    if seen is not None and other != name and other in kernels:
+        what = f"a macro replaces {name!r} with {other!r}, so kcheck would check another kernel of {kernel.path}"
+        raise KernelError(kernel.span, what, f"name {other} in the spec, or remove the macro")
     entry = find_entry(parse_heads(made.ptx, as_typed(source.file)), made.entry, kernel.span)
     texts = seen.parameters if seen is not None else ()
     declared = ptx_parameters(entry)
