@@ -16,7 +16,7 @@ from typing import Any
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 
-LARGE_MODULE = 300_000
+LARGE_MODULE = 350_000
 """Characters of IR above which register allocation takes most of the compile time."""
 
 VERY_LARGE_MODULE = 1_000_000

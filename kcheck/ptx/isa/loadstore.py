@@ -23,6 +23,9 @@ def ld(fn: Surroundings, i: Instruction) -> None:
     ordered(fn, i, 2)
     f = form(fn, i)
     targets = elements(fn, i, i.operands[0], f.count)
+    if fn.interleaved is not None and fn.interleaved.includes(i):
+        fn.write(i, targets[0], f.kind, fn.interleaved.load(fn.b, i), True)
+        return
     companions: list[Companion] = []
     lanes = fn.admitted(i, i.operands[1])
     first = None if lanes is not None else _in_steps(fn, i, i.operands[1], f)
@@ -202,6 +205,9 @@ def st(fn: Surroundings, i: Instruction) -> None:
     values = [fn.read(i, source, f.kind, relaxed=True) for source in sources]
     if f.space == "param":
         _store_param(fn, i, f, values, sources)
+        return
+    if fn.interleaved is not None and fn.interleaved.includes(i):
+        fn.interleaved.store(fn.b, i, values[0])
         return
     lanes = fn.admitted(i, i.operands[0])
     if lanes is not None:

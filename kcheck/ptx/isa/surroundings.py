@@ -17,6 +17,7 @@ from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.events import Carrier, Companion, Observer
+from kcheck.ptx.isa.interleaved import InterleavedAccesses
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.syntax.ast import Function, Instruction, Module, Operand, Operation
 from kcheck.ptx.syntax.types import PtxType
@@ -122,6 +123,7 @@ class Surroundings(Protocol):
         in_affine_loop: whether it is in the version of a loop in which indices are scalars.
         inlining: the attributes at the end of calls of vector accesses.
         inside: loads from shared memory (by ``id``) that need no check, in any lane.
+        interleaved: the accesses that load and store elements of a range that was checked, if there is one.
         unread: registers that no instruction reads.
         left: emits code for the exited lanes, as bits; None if they are unknown.
         rows: for an ``ldmatrix``, the rows that the lanes have already loaded; None: it must load them itself.
@@ -136,6 +138,7 @@ class Surroundings(Protocol):
     blend: Callable[[str], bool] | None
     inlining: str
     rows: Rows | None
+    interleaved: InterleavedAccesses | None
 
     @property
     def unit(self) -> ModuleSurroundings: ...

@@ -15,6 +15,7 @@ from kcheck.ptx.analysis.nans import Nans
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.isa.events import Carrier, Observer
+from kcheck.ptx.isa.interleaved import InterleavedAccesses
 from kcheck.ptx.isa.surroundings import AdmittedLanes, Rows
 from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
@@ -66,6 +67,7 @@ class FunctionLowering(Registers):
         limits: comparisons of an index with a number that is the same in all lanes, by ``id``.
         covered: accesses (by ``id``) that were checked for the whole block.
         inside: loads from shared memory (by ``id``) that need no check, in any lane: they were tested before.
+        interleaved: the accesses that are done as one range, while these are lowered.
         skipped: instructions (by ``id``) that are not lowered: their results are known for the whole block.
         all_on: whether it is known that all lanes execute the current instruction.
         lacks_lanes: whether covered accesses were checked for the active lanes only.
@@ -102,6 +104,7 @@ class FunctionLowering(Registers):
         self.all_on = self.lacks_lanes = False
         self.inlining = ""
         self.rows: Rows | None = None
+        self.interleaved: InterleavedAccesses | None = None
         self.in_loop = False
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcheck.ptx.abi import Worker
 from kcheck.ptx.analysis.load_groups import FEWEST_LOADS, LoadGroup, Segment, distance, find
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import LIKELY
@@ -20,6 +19,7 @@ from kcheck.ptx.isa.events import AccessGroup
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.shared_ranges import is_inside
 from kcheck.ptx.syntax.ast import Address, Instruction, Operation
 from kcheck.ptx.syntax.opcodes import MOVES, STRONG
 from kcheck.ptx.syntax.types import TYPES
@@ -70,7 +70,7 @@ def _test_loads(fn: FunctionLowering, segment: Segment) -> tuple[Value, frozense
         Whether the loads (by ``id``) need no check, i1; and these loads.
     """
     groups = _testable(fn, segment)
-    fine = [is_inside(fn, group) for group in groups]
+    fine = [_is_inside(fn, group) for group in groups]
     if fn.observers:
         announced = [_announced(fn, group) for group in groups]
         done = (observer.accesses_group(group) for group in announced for observer in fn.observers)
@@ -117,16 +117,9 @@ def _size(load: Instruction) -> int:
     return TYPES[load.modifiers[-1]].bytes
 
 
-def is_inside(fn: FunctionLowering, group: LoadGroup) -> Value:
+def _is_inside(fn: FunctionLowering, group: LoadGroup) -> Value:
     """Whether all lanes of all loads of a group access the array, at multiples of the element's size."""
-    b, load, lanes = fn.b, group.loads[0], _lanes(fn, group)
+    lanes, size = _lanes(fn, group), _size(group.loads[0])
     assert lanes is not None
-    size, address = _size(load), _lowest(fn, group)
-    window, extent = fn.field(Worker, Worker.shared), fn.shared_extent()
-    array = fn.unit.array_of.get(id(load))
-    if array is not None and array.size is not None:
-        window, extent = b.add(window, array.offset), b.const("i64", array.size)
-    offset = b.sub(address, window)
-    room = b.intrinsic("usub.sat", extent, b.const("i64", group.highest - group.lowest + lanes * size - 1))
-    is_aligned = b.compare("eq", b.land(offset, size - 1), 0)
-    return b.land(b.compare("ult", offset, room), is_aligned)
+    extent = group.highest - group.lowest + lanes * size
+    return is_inside(fn, group.loads[0], _lowest(fn, group), extent, size)

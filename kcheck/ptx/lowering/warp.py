@@ -25,7 +25,7 @@ from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.ir.signature import Definition
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import load_groups, streams, vector_loop, warp_emulation
+from kcheck.ptx.lowering import access_groups, streams, vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.control_facts import ControlFacts
@@ -233,13 +233,12 @@ class WarpFunction:
         fn.inlining = "noinline" if affine_loop is not None else ""
         for observer in fn.observers:
             observer.begins(self._announced(n))
-        segment = None if affine_loop is not None else load_groups.find_segment(fn, block.body)
-        if segment is None:
-            self._apply(block.body, k)
-        else:
-            self._apply(block.body[: segment.begin], k)
-            load_groups.lower(fn, block.body, segment)
-            self._apply(block.body[segment.end :], k)
+        parts = [(block.body, None)] if affine_loop is not None else access_groups.parts(fn, block.body)
+        for operations, lower_as_group in parts:
+            if lower_as_group is None:
+                self._apply(operations, k)
+            else:
+                lower_as_group()
         self._terminate(n)
         b.jump(f"K{k}")
         b.label(f"K{k}")
