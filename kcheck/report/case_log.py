@@ -198,6 +198,7 @@ class CaseLog(Sequence[CaseFinished]):
             case,
             spec=one(case.spec),
             op=one(case.op),
+            dims=one(case.dims),
             dtypes=one(case.dtypes),
             layouts=one(case.layouts),
             values=one(case.values),
@@ -216,7 +217,7 @@ class CaseLog(Sequence[CaseFinished]):
     def _slim_comparison(self, made: Comparison) -> Comparison:
         one = self._one
         words = {name: one(getattr(made, name)) for name in ("output", "dtype", "method", "why")}
-        return replace(made, **words, error_map=None)
+        return replace(made, **words, shape=one(made.shape), error_map=None)
 
     def _one(self, part: _T) -> _T:
         """The first of the equal parts."""

@@ -70,9 +70,11 @@ def simplicity(verdict: Verdict) -> tuple[float, int, int, int]:
 
 def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
     """The causes that explain the failing cases of one spec, in the order in which they explain them."""
-    shown = [_symptoms(event.verdict) for event in failures]
-    root = _merged(shown)
-    sets = [{root[key] for key in keys} for keys in shown]
+    known: dict[tuple[Key, ...], tuple[Key, ...]] = {}  # most of 1,000 failing cases have the same symptoms
+    shown = [known.setdefault(keys, keys) for keys in (_symptoms(event.verdict) for event in failures)]
+    root = _merged(tuple(known))
+    causes_of = {keys: frozenset(root[key] for key in keys) for keys in known}
+    sets = [causes_of[keys] for keys in shown]
     counts = Counter(key for keys in sets for key in keys)
     order = sorted(counts, key=lambda key: (_rank(key), -counts[key], _by_line(key)))
     place = {key: number for number, key in enumerate(order)}
@@ -115,7 +117,7 @@ def _by_line(key: Key) -> Any:
     return rule, kernel, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", where)]
 
 
-def _symptoms(verdict: Verdict) -> list[Key]:
+def _symptoms(verdict: Verdict) -> tuple[Key, ...]:
     """The symptoms of a failing case, without duplicates. They have no indices, threads and counts, which vary for
     one bug.
 
@@ -125,7 +127,7 @@ def _symptoms(verdict: Verdict) -> list[Key]:
     located = {finding.rule for finding in errors if not _is_number(finding)}
     found = [_key(finding) for finding in errors if not _is_number(finding) or finding.rule not in located]
     found += [_mismatch(comparison) for comparison in verdict.comparisons if not comparison.passed]
-    return list(dict.fromkeys(found)) or [("mismatch", "", "")]
+    return tuple(dict.fromkeys(found)) or (("mismatch", "", ""),)
 
 
 def _is_number(finding: Finding) -> bool:

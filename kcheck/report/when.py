@@ -47,7 +47,7 @@ class _Atom:
         return all(test(case) for test in self.tests)
 
 
-_SAMPLE = 2_000  # passing cases with which conditions are searched for; the others only exclude some
+_SAMPLE = 1_000  # passing cases with which conditions are searched for; the others only exclude some
 
 
 def seen_when(failing: Sequence[Case], passing: Iterable[Case]) -> str:

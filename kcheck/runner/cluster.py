@@ -36,6 +36,9 @@ from kcheck.runner.worker import Task
 CONNECT = 5.0
 """How many seconds the scheduler has to answer."""
 
+_SETTINGS = {"distributed.comm.timeouts.connect": CONNECT, "distributed.admin.low-level-log-length": 8}
+"""Dask's, of a connection. By default it keeps the last 1,000 messages for debugging, with the tasks in them."""
+
 ARRIVE = 10.0
 """How many seconds to wait until the scheduler has a worker; and after how many seconds the run begins without the
 workers that are not ready."""
@@ -201,7 +204,7 @@ class Cluster:
     def _connect(self) -> None:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # kcheck reports errors itself
         try:
-            with warnings.catch_warnings(), dask.config.set({"distributed.comm.timeouts.connect": CONNECT}):
+            with warnings.catch_warnings(), dask.config.set(_SETTINGS):
                 warnings.simplefilter("ignore")  # about versions: kcheck compares the ones that matter
                 self._client = Client(self._address, timeout=CONNECT, set_as_default=False, name="kcheck")
         except (OSError, TimeoutError, ValueError) as error:

@@ -25,8 +25,8 @@ FIRST = 4
 MOST = 64
 """The most cases in a chunk."""
 
-BACKLOG = 512
-"""If this many results of a spec wait for their turn, workers get no more cases of it."""
+BACKLOG = 128
+"""If this many results of a spec for each worker wait for their turn, workers get no more cases of it."""
 
 WORTH_HELP = 0.5
 """A second worker helps if at least this many seconds of work are left: it must load the spec and its kernels."""
@@ -91,10 +91,9 @@ class SpecProgress:
         """Whether cases are left to send to workers."""
         return not self.dropped and bool(self._todo or self.unfinished)
 
-    @property
-    def is_ahead(self) -> bool:
+    def is_ahead(self, workers: int) -> bool:
         """Whether many results wait for their turn, and all unsent cases come after the first of them."""
-        if len(self.results) < BACKLOG or not self._todo or self.unfinished:
+        if len(self.results) < BACKLOG * workers or not self._todo or self.unfinished:
             return False
         return min(part.start for part in self._todo) > min(self.results)
 

@@ -284,7 +284,9 @@ class Remote:
         return most.next_cases(len(self._tasks))
 
     def _may_run(self, one: SpecProgress) -> bool:
-        return not self._no_more and not self._late and not one.is_ahead and self._has_room(one)
+        if self._no_more or self._late or one.is_ahead(len(self._tasks)):
+            return False
+        return self._has_room(one)
 
     def _has_room(self, one: SpecProgress) -> bool:
         return one.place == self._head or self._held < HELD

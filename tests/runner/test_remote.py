@@ -168,7 +168,7 @@ def test_few_results_wait_for_their_turn(specs, monkeypatch, deadly):
         while any(workers._tasks) or any(workers._open):  # the workers run on while the event is written
             executor._pump(wait=True)
         held.append(max(len(one.results) for one in executor.progress))
-    assert max(held) <= 2 + 2 * 3 * AHEAD + FIRST
+    assert max(held) <= 2 * 3 + 2 * 3 * AHEAD + FIRST
     assert [timeless(event) for event in found] == [timeless(event) for event in expected]
 
 
