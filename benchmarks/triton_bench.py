@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
+import exact_sums  # noqa: E402
 from host_tensor import HostTensor  # noqa: E402
 from measuring import seconds, write  # noqa: E402
 from triton_corpus import measure_corpus, table_of_corpus  # noqa: E402
@@ -93,6 +94,7 @@ def measure(least: int) -> dict[str, float]:
     return found
 
 
+_MATMUL_FLOPS = 2 * 512**3
 _ROUNDS, _CHAINS = 2000, 8
 _FLOPS = 2 * 16 * 8 * 16
 
@@ -134,7 +136,8 @@ ret;
 
 
 def measure_mma(folder: Path) -> dict[str, float]:
-    """Floating-point operations per second of ``mma.m16n8k16``, and of NumPy's product of float32."""
+    """Floating-point operations per second of ``mma.m16n8k16``, of its sums alone, and of NumPy's product of
+    float32."""
     import numpy as np
 
     from kcheck.cpu.cache import ObjectCache
@@ -158,7 +161,7 @@ def measure_mma(folder: Path) -> dict[str, float]:
             start = time.process_time()
             job()
             rates[name].append(operations / (time.process_time() - start))
-    return {name: statistics.median(found[2:]) for name, found in rates.items()}
+    return {name: statistics.median(found[2:]) for name, found in rates.items()} | {"sums": exact_sums.rate()}
 
 
 # --- in the parent ---
@@ -190,6 +193,7 @@ def table(cpu: dict[str, float], interpreter: dict[str, float], mma: dict[str, f
         if times < FASTER:
             missed.append(f"{name}: {times:.0f} times faster than the interpreter, goal {FASTER}")
     share = mma["mma"] / mma["peak"]
+    needed = _MATMUL_FLOPS * FASTER / interpreter["matmul 512 x 512 x 512"]
     if share < SHARE:
         missed.append(f"mma.m16n8k16: {share:.1%} of the peak, goal {SHARE:.0%}")
     lines += ["", *(f"Missed: {goal}.  " for goal in missed)]
@@ -197,7 +201,11 @@ def table(cpu: dict[str, float], interpreter: dict[str, float], mma: dict[str, f
         "",
         f"`mma.m16n8k16` of float16, with the sums of a tensor core bit by bit: {mma['mma'] / 1e9:.1f} GFLOP/s, "
         f"{share:.1%} of",
-        f"the {mma['peak'] / 1e9:.0f} GFLOP/s of NumPy's product of float32 on the same core.",
+        f"the {mma['peak'] / 1e9:.0f} GFLOP/s of NumPy's product of float32 on the same core. The four vector "
+        "instructions of each product",
+        f"(multiply, scale, truncate, add) reach {mma['sums'] / 1e9:.0f} GFLOP/s by themselves "
+        f"(`benchmarks/exact_sums.py`); {FASTER} times the speed of the",
+        f"interpreter would need {needed / 1e9:.0f} GFLOP/s in the matmul.",
         "",
     ]
     return "\n".join(lines)
