@@ -64,7 +64,7 @@ class LaunchJudge:
             self._tell(launch, finding)
         if job.races is not None and completion.workspaces:
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
-            for finding in job.races.findings(program, grid, block, naming):
+            for finding in job.races.findings(program, grid, block, naming, cooperative=launch.cooperative):
                 self._tell(launch, finding)
         if (cut_off := self.cut_off(launch, completion, partial(still_running, faults, program))) is not None:
             return cut_off

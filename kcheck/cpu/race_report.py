@@ -145,12 +145,19 @@ def weight_of(finding: Finding) -> int:
     return 3 if finding.severity == "error" else 2 * finding.lenient or int(not finding.note)
 
 
-def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool) -> str:
-    """The likely fix for a race."""
+def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool, cooperative: bool) -> str:
+    """The likely fix for a race.
+
+    Args:
+        is_one_warp: whether blocks have at most 32 threads.
+        cooperative: whether the launch allows grid barriers.
+    """
     if place(here.described) == place(other.described) is not None:
         fix = "give each thread its own element, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
             fix = _UPDATE if _updates(other) else _SHIFT
+    elif not race.is_near and cooperative:
+        fix = f"blocks run in any order: put grid.sync() {_between(here, other)}, or use cuda.atomic"
     elif not race.is_near:
         fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
     elif _is_update(here, other) or _is_update(other, here):

@@ -182,19 +182,22 @@ class Races:
             self._fault = self._fault or fault
             return 1
 
-    def findings(self, program: Program, grid: Index3, block: Index3, naming: Naming) -> list[Finding]:
+    def findings(
+        self, program: Program, grid: Index3, block: Index3, naming: Naming, *, cooperative: bool
+    ) -> list[Finding]:
         """One finding for each pair of lines and array: the first race seen, with the number of similar ones.
 
         Args:
             grid, block: of the launch, in blocks and threads.
             naming: the names of the launch's arrays.
+            cooperative: whether the launch allows grid barriers.
         """
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
         told: dict[tuple[object, ...], Finding] = {}
         for race in self._races[: self._state.race_count]:
-            finding = self._finding(race, program, grid, block, naming)
+            finding = self._finding(race, program, grid, block, naming, cooperative)
             key = (*sorted(line(number, program.sites) for number in (race.site, race.other_site)), race.base)
             known = told.get(key)
             if known is None:
@@ -216,7 +219,9 @@ class Races:
                 found.append(more if is_error else replace(more, severity="warn", lenient=True))
         return found
 
-    def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming) -> Finding:
+    def _finding(
+        self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming, cooperative: bool
+    ) -> Finding:
         last = RaceSide(race.thread, race.block, race.site, program.sites)
         first = RaceSide(race.other_thread, self._block_at(race), race.other_site, program.sites)
         # Which came first is chance: a writer is reported before a reader. A copy that is not complete came first.
@@ -232,7 +237,10 @@ class Races:
             seen += f" as {value}"
         message = f"{what} {where}, which {who} {seen}"
         kind = kind_of(race, here, other)
-        fix = FIXES[kind] if kind in FIXES else fix_of(race, here, other, is_one_warp=math.prod(block) <= 32)
+        small = math.prod(block) <= 32
+        fix = FIXES.get(kind)
+        if fix is None:
+            fix = fix_of(race, here, other, is_one_warp=small, cooperative=cooperative)
         if kind == "copies":
             message = DIFFERING_COPIES
         return Finding(

@@ -104,6 +104,7 @@ def test_a_missing_grid_barrier_is_a_race_between_blocks(made, op):
         first,
         first + 1 + (op != "unsynchronized"),
     }
+    assert races[0]["fix"].startswith("blocks run in any order: put grid.sync() between the ")
 
 
 def test_threads_that_exit_before_a_grid_barrier_are_reported_at_it(made):
