@@ -51,6 +51,8 @@ class _Constants:
         shown, reader = self.shown, self.reader
         if shown is None:  # the spec is built in Python, and parsing the file does not find the kernel
             shown = TritonKernel(1, (), frozenset(), (), frozenset(), frozenset(), ())
+        why = "@triton.heuristics computes it from the arguments of a launch"
+        reader.withheld.update(dict.fromkeys(shown.heuristics, why))
         config, keys = self._configs(shown)
         self._options(shown)
         entries = list(reader.entries(reader.get(self.node, "constexprs")))

@@ -61,6 +61,7 @@ class Reader:
         kinds: the kind of every name in the namespace of dims, params and arrays, even if its declaration is
             invalid.
         variables: the type variables; None for one whose declaration is invalid.
+        withheld: names that expressions cannot use although the kernel has them, and why.
         given: the functions of a spec that is built in Python, by the text that represents each in the tree.
     """
 
@@ -73,6 +74,7 @@ class Reader:
         self.faults: list[Fault] = []
         self.kinds: dict[str, Kind] = {}
         self.variables: dict[str, TypeVariable | None] = {}
+        self.withheld: dict[str, str] = {}
         self.given: Mapping[str, Callable[..., Any]] = given or {}
         self._places: dict[str, Span] = {}
 
@@ -147,6 +149,10 @@ class Reader:
     def unknown(self, span: Span, name: str, kinds: tuple[Kind, ...], noun: str, where: str) -> None:
         """Report a name that is not declared as one of these kinds."""
         known = self.named(*kinds)
+        if name in self.withheld and name not in self.kinds:
+            what = f"{where} cannot use {name!r}: {self.withheld[name]}"
+            self.fault(span, what, f"write what it computes, from {', '.join(known[:20])}" if known else "")
+            return
         if name in self.kinds:
             article = "an" if self.kinds[name][0] in "aeio" else "a"
             what = f"{name!r} in {where} is {article} {self.kinds[name]}, not {_article(noun)}"

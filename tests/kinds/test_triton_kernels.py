@@ -366,6 +366,11 @@ FAULTS = {
         f"kernel: kernels/k.py:tuned\ncompile: {{constexprs: {{BLOCK: 32}}}}\n{LAUNCH}",
         "the configurations of 'tuned' set 'BLOCK'; remove it",
     ),
+    "what heuristics compute, in the grid": (
+        'kernel: kernels/k.py:tuned\nlaunch: {args: [x, y, N], grid: ["N + EVEN"]}',
+        "grid cannot use 'EVEN': @triton.heuristics computes it from the arguments of a launch; "
+        "write what it computes, from N",
+    ),
     "C++ options": (
         f"kernel: kernels/k.py:twice\ncompile: {{std: c++17}}\n{LAUNCH}",
         "unknown key 'std' in 'compile' for a kernel of Triton",

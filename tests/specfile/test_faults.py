@@ -147,6 +147,10 @@ import pytest
         ('y: [M, N]', 'y: {shape: [M, N], alias: z}', ["7:37: unknown input 'z' in alias; available: x"]),
         ('y: [M, N]', 'y: {shape: [M, M], alias: x}', ["7:11: 'y' shares the memory of 'x' but has a different shape; write the shape [M, N]"]),
         ('y: [M, N]', 'y: [M, N - 5]', ['7:18: for N = 1: a size must not be negative, but is -4; add a constraint that excludes such sizes']),
+        ('[x, y]', '[x, null]', [
+            "8:20: an item of 'args' has no value; write a name, {dim: dtype}, {stride: [array, axis]}, {numel: array}, "
+            "{texture: array} or {surface: array}; to pass None, launch the kernel from a launcher"
+        ]),
         ('[x, y]', '[x, y, N]', ["8:16: kernel 'softmax' takes 2 arguments, but args has 3; its parameters are x, y"]),
         ('op: softmax\n', 'op: softmax\n<<: {a: 1}\n', ["3:1: unknown key '<<'; merge keys are not part of YAML 1.2: write the keys out"]),
         ('x: [M, N]', 'x: {shape: [M, N], values: {uniform: [1, 1]}}', ["6:47: 'uniform' is empty: there are no numbers between 1 and 1; write [low, high]"]),
