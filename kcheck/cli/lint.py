@@ -118,11 +118,13 @@ def command(
         raise click.UsageError("--ptx and specs cannot be combined")
     if not files and (entry or block):
         raise click.UsageError("--entry and --block need --ptx")
+    from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import none_found, project_specs
 
     paths = paths if paths or files else project_specs("lint")
 
-    found = list(_of_ptx(files, entry, targets, block)) if files else list(_of_specs(paths, recursive, targets))
+    with claimed_stdout():
+        found = list(_of_ptx(files, entry, targets, block) if files else _of_specs(paths, recursive, targets))
     if not found:
         click.echo(f"kcheck: {none_found(paths, may_recurse=not recursive)}", err=True)
         return Exit.NOTHING

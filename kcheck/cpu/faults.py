@@ -13,7 +13,7 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
-from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
+from kcheck.ptx.abi import FAULTS, STACK_BYTES, UNNAMED_LANE, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.symbols import kernel_name
@@ -227,11 +227,14 @@ def _is_shuffle(site: Site | None) -> bool:
 
 
 def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program) -> str:
-    """The message for a use of a value that a shuffle read from an exited lane, whose number is the address."""
+    """The message for a use of a value that a shuffle read from a lane that has exited or that its mask does not
+    name. Its number, or that plus UNNAMED_LANE, is the address."""
     told = f"{_UNDEFINED[kind]} an undefined value: the shuffle"
     start = place(_source(fault, program))
     if start is not None and start != place(site):
         told += f" on line {start.line}"
+    if fault.address >= UNNAMED_LANE:
+        return f"{told} reads lane {fault.address - UNNAMED_LANE}, which its mask does not name"
     return f"{told} reads lane {fault.address}, which has exited"
 
 
@@ -244,6 +247,8 @@ def _undefined(
         fix = "write it before reading it"
         if any(other.text.startswith(("mma.", "wmma.mma")) for other in program.sites):  # no load: an accumulator
             fix = "set the accumulator of the matrix product first, as with wmma::fill_fragment()"
+        elif any(_is_shuffle(other) for other in program.sites):
+            fix += ", and shuffle only values of lanes that the mask names"
         return None, None, f"{_UNDEFINED[kind]} an uninitialized value", fix
     array, index, space = None, None, load.space
     if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):

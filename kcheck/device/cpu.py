@@ -230,7 +230,7 @@ class CpuBackend(CudaBackend):
                 self._do(job)
         except (LaunchFault, UserError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a launcher must not end kcheck
             if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler has not raised anything yet
                 raise KeyboardInterrupt from None
             told = self._told(spec)

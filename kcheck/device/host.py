@@ -104,7 +104,9 @@ class HostDevice:
             what = "the function did not finish within its time limit"
             finding = Finding("timeout", what, fix=fix, place=_place(function, spec))
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: a function must not end kcheck
             place = error_place(error, spec.root) or _place(function, spec)
             finding = Finding("launch", f"the function raised {one_line(error)}", place=place)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
@@ -233,7 +235,7 @@ def _gradients(
     except _TimedOut:
         what = "the backward pass did not finish within the time limit"
         return {}, (Finding("timeout", what, place=_place(function, spec)),)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = error_place(error, spec.root) or _place(function, spec)
         what = f"the backward pass raised {one_line(error)}"
         return {}, (Finding("gradient", what, array=by[0], place=place),)
@@ -275,7 +277,7 @@ def _nondeterministic(
             again, wrong = returned_outputs(spec, arrays, result)
         except _TimedOut:
             return [*found, Finding("timeout", "the function did not finish when it was called again")]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             what = f"the function raised {one_line(error)} when it was called again with the same inputs"
             return [*found, Finding("nondeterministic", what, place=error_place(error, spec.root))]
         found += wrong

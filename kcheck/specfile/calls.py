@@ -159,6 +159,7 @@ _NOT_BESIDE = {
     "kernel": "it runs the op",
     "launch": "nothing is launched",
     "launcher": "it runs the op",
+    "compile": "nothing is compiled",
     "artifact": "there is no compiled kernel",
     "allow_races": "it is not checked for races",
 }

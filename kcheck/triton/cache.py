@@ -6,9 +6,11 @@ Triton keeps one folder for each compiled kernel. Its name is the hash of everyt
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -19,10 +21,21 @@ _YOUNG_SECONDS = 3600
 
 
 def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
-    """Set Triton's cache folder, unless the user has set it, and limit its size."""
+    """Set Triton's cache folder, unless the user has set it, and limit its size.
+
+    Triton does not compile without one. If it cannot be made, this process gets one of its own.
+    """
     if "TRITON_CACHE_DIR" in variables:
         return
     folder = caches / "triton"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        usable = os.access(folder, os.W_OK)
+    except OSError:
+        usable = False
+    if not usable:
+        folder = Path(tempfile.mkdtemp(prefix="kcheck-triton-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     variables["TRITON_CACHE_DIR"] = str(folder)
     with contextlib.suppress(OSError):  # the cache only saves time
         shrink(folder, LIMIT, time.time())

@@ -35,6 +35,7 @@ def doubled(y):
 
 
 def go(x, y):
+    print("launched")  # must not be in a report
     turned[1, x.size, 0, 20000 if x.size == 256 else 4 * x.size](x, y)
     doubled[(x.size + 7) // 8, (8, 4)](y)
 """

@@ -65,6 +65,18 @@ def raising(x, a, M):
     return right(x, a)
 
 
+def leaving(x, a, M):
+    if M > 3:
+        raise SystemExit(0)
+    return right(x, a)
+
+
+def aborting(x, a, M):
+    if M > 3:
+        raise type("Abort", (BaseException,), {})("too many rows")
+    return right(x, a)
+
+
 def changing(x, a):
     return right(x, a) + np.asarray(next(CALLS) % 2 * 1e-7, x.dtype) * x
 
@@ -133,6 +145,8 @@ def test_a_correct_function_passes_on_the_host(path, name: str) -> None:
         ("wide", "output", "the output y is float64, but the spec declares float32 in this case"),
         ("unequal", "output", "the output y has shape ["),
         ("raising", "launch", "the function raised ValueError: too many rows"),
+        ("leaving", "launch", "the function raised SystemExit: 0"),
+        ("aborting", "launch", "the function raised Abort: too many rows"),
         ("changing", "nondeterministic", "two launches of the same case differ"),
     ],
 )

@@ -247,6 +247,17 @@ def test_an_error_in_a_line_with_a_wide_indent_is_told_without_its_source(tmp_pa
     assert (message.text, message.column) == ('identifier "z" is undefined', 24)
 
 
+def test_an_error_below_a_folder_with_parentheses_has_its_place(tmp_path: Path) -> None:
+    """NVRTC writes ``a (1)/twice.cu(2): error``."""
+    folder = tmp_path / "a (1)"
+    folder.mkdir()
+    file = written(folder, deep="__global__ void twice(float* x) {\n  x[0] = z;\n}\n")
+    with pytest.raises(CompileFailed) as failed:
+        compiled(file)
+    (message,) = failed.value.messages
+    assert (Path(message.file).name, message.line, message.column) == (file.name, 2, 10)
+
+
 def test_a_source_that_does_not_compile_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once in each case: removing host code takes several compilations."""
     file = written(tmp_path, wrong="__global__ void twice(float* x) { x[0] = z; }\n")

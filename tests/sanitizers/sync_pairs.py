@@ -191,7 +191,7 @@ def full_mask_in_a_branch(x, y):
     t = cuda.threadIdx.x
     mask = 0xFFFF  # bug: mask = ALL
     if t < 16:
-        y[t] = cuda.shfl_down_sync(mask, x[t], 1)  # synccheck, synccheck (warn)
+        y[t] = cuda.shfl_xor_sync(mask, x[t], 1)  # synccheck (warn)
 
 
 @pair(1, 32, x=np.arange(32, dtype=np.int32), y=ints(32))
@@ -218,10 +218,12 @@ def ballot_in_a_guard(x, y, n):
 def half_a_warp_at_the_end(x, y):
     """The second warp of a block of 48 has sixteen lanes, and is summed up as if it had 32."""
     t = cuda.threadIdx.x
-    mask = ALL if t < 32 else 0xFFFF  # bug: mask = ALL
+    mask, lanes = (ALL, 32) if t < 32 else (0xFFFF, 16)  # bug: mask, lanes = ALL, 32
     total = x[t]
     for step in (1, 2, 4, 8):
-        total += cuda.shfl_down_sync(mask, total, step)  # synccheck (warn)
+        other = cuda.shfl_down_sync(mask, total, step)  # synccheck (warn)
+        if t % 32 + step < lanes:
+            total += other
     y[t] = total  # initcheck
 
 

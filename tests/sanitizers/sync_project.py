@@ -298,6 +298,26 @@ USED: dict[str, Row] = {
 }
 """Uses of what a shuffle reads from a lane that has exited."""
 
+_NOT_NAMED = "the shuffle on line {there} reads lane 16, which its mask does not name"
+
+UNNAMED: dict[str, Row] = {
+    "of a lane that the mask does not name": Row(
+        "v = x[i]\nw = 0\nif t % 32 < 16:\n    w = cuda.shfl_down_sync(0xFFFF, v, 8)  # there\n"
+        "if t % 32 < 16:  # fix\n    y[i] = w & 0x1000  # here\nelse:\n    y[i] = 0\n",
+        "if t % 32 < 8:",
+        f"stores a value computed with an undefined value: {_NOT_NAMED}",
+        thread=8,
+    ),
+    "of a lane that only another mask names": Row(
+        "v = x[i]\nm = 0xFFFF if t % 32 < 16 else 0xFFFF0000\nw = cuda.shfl_xor_sync(m, v, 16)  # there\n"
+        "w = w if v < 0 else w  # fix\ny[i] = w & 0x1000  # here\n",
+        "w = v",
+        f"stores a value computed with an undefined value: {_NOT_NAMED}",
+    ),
+}
+"""Uses of what a shuffle reads from a lane that its mask does not name. The shuffle is no warning: often, its value
+is not used, as in a tree reduction by half a warp."""
+
 GRIDS: dict[str, Row] = {
     "a block gone": Row(
         "g = cuda.cg.this_grid()\nif b == 2:  # fix\n    return\ng.sync()  # here\n",

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 from cpu_project import CpuProject
-from sync_project import ENDLESS, LEFT, PRELUDE, REFERENCE, RETURNED, TABLES, USED, Row
+from sync_project import ENDLESS, LEFT, PRELUDE, REFERENCE, RETURNED, TABLES, UNNAMED, USED, Row
 
 from kcheck.device.cpu import missing
 
@@ -101,23 +101,27 @@ def test_threads_that_exit_before_a_barrier_or_are_named_in_a_mask_are_a_warning
     assert (case["status"], case["findings"]) == ("passed", [])
 
 
+SHUFFLED = {**USED, **UNNAMED}
+
+
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory):
-    """Kernels that use what a shuffle read from a lane that had exited."""
-    return ran(tmp_path_factory, USED)
+    """Kernels that use what a shuffle read from a lane that had exited, or that its mask does not name."""
+    return ran(tmp_path_factory, SHUFFLED)
 
 
-@pytest.mark.parametrize("name", USED)
-def test_a_use_of_what_a_shuffle_read_from_an_exited_lane_is_an_error(used, name: str) -> None:
-    """The shuffle alone is a warning; the value is undefined, and the error is where it is used."""
+@pytest.mark.parametrize("name", SHUFFLED)
+def test_a_use_of_what_a_shuffle_read_from_a_lane_that_takes_no_part_is_an_error(used, name: str) -> None:
+    """The value is undefined; the error is where it is used. A shuffle that reads an exited lane is a warning."""
     project, report = used
-    number, row = list(USED).index(name), USED[name]
+    number, row = list(SHUFFLED).index(name), SHUFFLED[name]
     (case,) = report[f"bug_{number}"]["cases"]
     here, there = (marked(project, f"bug_{number}", mark) for mark in ("# here", "# there"))
     found = [f for f in case["findings"] if f["rule"] == "synccheck"]
     errors = [f for f in found if f["severity"] == "error"]
     assert [(f["message"], f["place"]["line"]) for f in errors] == [(row.says.format(there=there), here)], found
-    assert there in [f["place"]["line"] for f in found if f["severity"] == "warn"]
+    warned = [f["place"]["line"] for f in found if f["severity"] == "warn"]
+    assert there in warned if name in USED else not warned
     assert case["status"] == "failed"
     (case,) = report[f"clean_{number}"]["cases"]
     assert [f for f in case["findings"] if f["rule"] == "synccheck"] == []

@@ -119,10 +119,11 @@ import pytest
             "3:103: 'y' cannot be broadcast: it is an output, and its elements would share memory; use broadcast only for inputs that the kernel does not write",
             "3:116: an item of 'examples' is empty; write a mapping of dims, dtypes, values, layouts, params, or remove the key",
         ]),
-        ('op: softmax\n', "op: softmax\nartifact: {targets: [sm80], required_patterns: ['a(b'], max_registers: many}\n", [
+        ('op: softmax\n', "op: softmax\nartifact: {targets: [sm80, sm_999], required_patterns: ['a(b'], max_registers: many}\n", [
             "3:22: an item of 'targets' must be a target such as sm_80, not 'sm80'",
-            "3:51: this is not a valid regular expression: missing ), unterminated subpattern; put a '\\' before special characters",
-            "3:72: 'max_registers' must be a non-negative integer, not the string 'many'",
+            "3:28: an item of 'targets' must be a target such as sm_80, not 'sm_999'",
+            "3:59: this is not a valid regular expression: missing ), unterminated subpattern; put a '\\' before special characters",
+            "3:80: 'max_registers' must be a non-negative integer, not the string 'many'",
         ]),
         ('op: softmax\n', 'op: softmax\n\tx: 1\n', ['3:1: a tab cannot be used for indentation; indent with spaces']),
         ('op: softmax\n', 'op: softmax: 1\n', ["2:12: a second ':' in one entry; quote text that contains ': ', or start a new line"]),

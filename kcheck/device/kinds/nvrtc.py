@@ -373,7 +373,7 @@ def _answer(ptx: str) -> tuple[str, tuple[CppParameter, ...]]:
 
 
 _KIND = r"(?:catastrophic |fatal )?error(?: #[\w-]+)?"
-_ERROR = re.compile(rf"^(?P<file>[^\n(]*)\((?P<line>\d+)\): {_KIND}: (?P<text>.*)")
+_ERROR = re.compile(rf"^(?P<file>.*?)\((?P<line>\d+)\): {_KIND}: (?P<text>.*)")
 _THROUGH = re.compile(r"at line (\d+)(?: of (\S+))?")
 _END = re.compile(r"^\S.*\((?:\d+)\): |^\d+ (?:catastrophic )?errors? |^Compilation terminated")
 

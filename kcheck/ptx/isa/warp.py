@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kcheck.ptx.abi import FaultKind, Launch
+from kcheck.ptx.abi import UNNAMED_LANE, FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
@@ -26,9 +26,10 @@ from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
-"""The value that a lane reads from an exited lane: NaN in every float type. Any is allowed (PTX ISA,
-shfl.sync)."""
+"""The value that a lane reads from a lane that has exited or that its mask does not name: NaN in every float type.
+Any is allowed (PTX ISA, shfl.sync)."""
 
+_WHOLE_WARP = (-1, 0xFFFFFFFF)
 _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
@@ -69,7 +70,7 @@ def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value |
         b.line(f"store i32 0, ptr {lost}")
     report(fn, site, missing, partial(_absent, fn, missing, source, lost))
     reads = b.const("i32", 0) if source is None else b.value(f"load i32, ptr {lost}", "i32")
-    if fn.constant(operand) not in (-1, 0xFFFFFFFF):
+    if fn.constant(operand) not in _WHOLE_WARP:
         named = members
         if members.lanes > 1:
             own = b.land(b.shift("lshr", members, fn.lane_numbers()), 1)
@@ -234,7 +235,13 @@ def shfl(fn: Surroundings, i: Instruction) -> None:
         move = partial(permute, fn, source=source)
     result, lost = move(value), None
     if "sync" in i.modifiers:
-        lost = b.bits_mask(_checked(fn, i, i.operands[4], source)[1], 32)
+        members, exited = _checked(fn, i, i.operands[4], source)
+        lost = b.bits_mask(exited, 32)
+        if fn.constant(i.operands[4]) not in _WHOLE_WARP:
+            named = b.land(b.shift("lshr", members, b.land(source, 31)), 1)
+            unnamed = b.land(b.splat(b.compare("eq", named, 0)), b.splat(fn.active))
+            lost = b.lor(lost, unnamed)
+            source = b.select(unnamed, b.lor(source, UNNAMED_LANE), source)
         result = b.select(lost, b.const("i32", UNDEFINED), result)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
