@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +45,7 @@ class Truth:
         """
         reference = Reference.load(spec, arrays)
         expected = reference.call()
+        _check_repeats(reference, expected)
         for name, array in expected.items():
             if spec.compare.nan == "forbid" and array.dtype.kind in "fc" and np.isnan(array).any():
                 index = tuple(int(n) for n in np.argwhere(np.isnan(array))[0])
@@ -55,6 +57,30 @@ class Truth:
                 )
         rule, notes = rules(spec, reference, expected, arrays.case.seed)
         return cls(spec, reference, expected, rule, notes)
+
+
+_repeating: weakref.WeakKeyDictionary[Callable[..., object], bool] = weakref.WeakKeyDictionary()
+"""Whether a reference returned the same twice, for the references of this process."""
+
+
+def _check_repeats(reference: Reference, expected: Mapping[str, Array]) -> None:
+    """Call a reference again in its first case. What varies would count as rounding noise, which is tolerated.
+
+    Raises:
+        ReferenceFailed: the results differ.
+    """
+    function = reference.function
+    try:
+        repeats = _repeating.get(function)
+    except TypeError:  # no weak reference can be made to it
+        return
+    if repeats is None and any(array.size for array in expected.values()):
+        again = reference.call()
+        repeats = all(array.tobytes() == again[name].tobytes() for name, array in expected.items())
+        _repeating[function] = repeats
+    if repeats is False:
+        what = "the reference returns different results for the same inputs"
+        reference.fail(what, "make random numbers from a fixed seed, or make them an input; keep no state")
 
 
 class Expected:

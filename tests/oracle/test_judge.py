@@ -48,6 +48,11 @@ def test_a_wrong_output_fails_with_its_place(bench: Bench) -> None:
         ("def ref(x):\n    raise SystemExit(3)\n", "raised SystemExit: 3", 3),
         ("def ref(x):\n    return {'z': x}\n", "returned 'z', which is not an output", 2),
         ("def ref(x):\n    return None\n", "returned None for output 'y'", 2),
+        (
+            "import numpy as np\ndef ref(x):\n    return 2 * x + 1e-9 * np.random.rand(*x.shape)\n",
+            "the reference returns different results for the same inputs",
+            3,
+        ),
         ("def ref(x):\n    return x[:2]\n", "has shape [2], but the spec declares [3]", 2),
         ("def ref(x):\n    return x + 1j\n", "is complex128, but the spec declares float32", 2),
         ("def ref(x):\n    return ['a', 'b', 'c']\n", "is <U1, but the spec declares float32", 2),

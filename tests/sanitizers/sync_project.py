@@ -315,8 +315,8 @@ UNNAMED: dict[str, Row] = {
         f"stores a value computed with an undefined value: {_NOT_NAMED}",
     ),
 }
-"""Uses of what a shuffle reads from a lane that its mask does not name. The shuffle is no warning: often, its value
-is not used, as in a tree reduction by half a warp."""
+"""Uses of what a shuffle reads from a lane that its mask does not name. The shuffle is no warning: its value is
+often not used, as in a tree reduction by half a warp."""
 
 GRIDS: dict[str, Row] = {
     "a block gone": Row(
