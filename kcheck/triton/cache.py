@@ -23,7 +23,7 @@ _YOUNG_SECONDS = 3600
 def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
     """Set Triton's cache folder, unless the user has set it, and limit its size.
 
-    Triton does not compile without one. If it cannot be made, this process gets one of its own.
+    Triton does not compile without one. If it cannot be made, this process gets its own folder.
     """
     if "TRITON_CACHE_DIR" in variables:
         return

@@ -1,4 +1,4 @@
-"""A block's code in parts: accesses to shared memory that are tested as a group, and what is between them."""
+"""The parts of a block: accesses to shared memory that are tested as a group, and what is between them."""
 
 from __future__ import annotations
 
