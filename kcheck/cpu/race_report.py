@@ -77,15 +77,19 @@ def place_of(race: Race, site: Site | None, naming: Naming) -> tuple[str | None,
 
 def value_of(race: Race, last: RaceSide, dtype: str) -> str:
     """What the later access wrote or read, formatted with the array's dtype, otherwise with the type of the
-    instruction; empty if neither is known: ``.b32`` may be a float."""
+    instruction; empty if neither is known (``.b32`` may be a float, ``.u16`` a half), and for several floats."""
     site = last.described
     if site is None or not (race.is_write if last.verb == "writes" else last.verb == "reads"):
         return ""
     kind = site.text.rpartition(".")[2]
     if ITEMSIZES.get(dtype) == race.size:
         kind = TYPE_CODES.get(dtype, kind)
+    elif TYPE_CODES.get(dtype) in (*_FLOATS, _BFLOAT) or (kind == "u16" and dtype not in ITEMSIZES):
+        return ""
     size = race.size
     content = bytes(race.value)[:size]
+    if kind == _BFLOAT:
+        return f"{struct.unpack('<f', bytes(2) + content)[0]:.4g}"
     if kind in _FLOATS:
         code, digits = _FLOATS[kind]
         if struct.calcsize(code) != size:  # several elements of a matrix at once
@@ -103,6 +107,8 @@ def value_of(race: Race, last: RaceSide, dtype: str) -> str:
 
 _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))}
 """The code for ``struct``, and numbers of decimal digits: one that usually suffices, and one that always does."""
+
+_BFLOAT = "bf16"
 
 ENDINGS = {
     "race": " with no synchronization between them",

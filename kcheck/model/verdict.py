@@ -177,6 +177,11 @@ class Verdict:
         return errors[0] if errors else "mismatch"
 
     @property
+    def timed_out(self) -> bool:
+        """Whether a launch hit its time limit, whatever else it did."""
+        return any(finding.rule == "timeout" for finding in self.findings)
+
+    @property
     def is_unsupported(self) -> bool:
         """Whether the device could not run the case. That is a limit of the device, not a bug in the kernel."""
         return self.status is Status.ERROR and any(finding.rule == UNSUPPORTED for finding in self.findings)

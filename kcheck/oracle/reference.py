@@ -113,17 +113,21 @@ class Reference:
         """Whether no floating-point input holds a NaN or an infinity."""
         return all(np.isfinite(self.values[name]).all() for name in self.float_inputs)
 
-    def call(self, wrap: Wrap | None = None) -> dict[str, Array]:
+    def call(self, wrap: Wrap | None = None, see: Callable[[object], None] | None = None) -> dict[str, Array]:
         """The outputs by name, as plain arrays: float64, complex128, or integers and bools as returned.
 
         Args:
             wrap: applied to the copy of each floating-point input, to evaluate the same function under a model
                 of rounding (:mod:`kcheck.oracle.rounded`).
+            see: called with the result as the function returned it.
 
         Raises:
             ReferenceFailed: it raised, or its result does not have the declared names, shapes or kinds.
         """
-        return self._checked(self._result({}, wrap), exact=wrap is None)
+        result = self._result({}, wrap)
+        if see is not None:
+            see(result)
+        return self._checked(result, exact=wrap is None)
 
     def at(self, inputs: Mapping[str, Array], wrap: Wrap | None = None) -> dict[str, Array]:
         """The outputs for other values of some floating-point inputs, for differences.

@@ -36,6 +36,21 @@ def under(arithmetic: Arithmetic, array: Array) -> Array:
     return _view(arithmetic, arithmetic.given(array))
 
 
+def is_rounded(result: object) -> bool:
+    """Whether each array of numbers that a reference returned is under an arithmetic.
+
+    Others may have been computed where roundings are not seen: in a plain array to which results were assigned, or
+    in Python's floats.
+    """
+    if isinstance(result, Mapping):
+        return all(map(is_rounded, result.values()))
+    if isinstance(result, tuple):
+        return all(map(is_rounded, result))
+    if isinstance(result, np.ndarray | np.generic):
+        return isinstance(result, Rounded) or result.dtype.kind not in "fc"
+    return isinstance(result, bool | int)
+
+
 def _view(arithmetic: Arithmetic, array: Array) -> Array:
     rounded = np.asarray(array).view(Rounded)
     rounded.arithmetic = arithmetic

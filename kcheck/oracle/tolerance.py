@@ -17,7 +17,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec, TensorSum
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed
-from kcheck.oracle.rounded import under
+from kcheck.oracle.rounded import is_rounded, under
 from kcheck.oracle.rounding import TF32, half_step, overflow_threshold
 from kcheck.rng import derive
 
@@ -166,6 +166,7 @@ class NoiseFloor:
         self._flushes = flushes
         self._noise: dict[str, Floats] = {}
         self._unjudged: dict[str, Mask] = {}
+        self._is_rounded = True
         self.draws = 0
         self.notes: list[str] = []
 
@@ -185,7 +186,7 @@ class NoiseFloor:
         self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
         nearest = self._arithmetic("nearest")
-        runs = [self._evaluate(nearest)]
+        runs = [self._evaluate(nearest, self._see)]
         modeled = runs[0] is not None and nearest.uses > 0
         if modeled:
             runs.append(self._evaluate(self._arithmetic("backwards")))
@@ -199,7 +200,25 @@ class NoiseFloor:
                 self._widen(outputs)
         if not modeled and self._reference.float_inputs:
             self._without_model()
+            self._is_rounded = True  # nothing is left to estimate
         self.draw(DRAWS)
+
+    def _see(self, result: object) -> None:
+        self._is_rounded = is_rounded(result)
+
+    def coarse(self, output: str) -> Floats | None:
+        """The noise if roundings were not seen; None if all were."""
+        return None if self._is_rounded else np.maximum(self._noise[output], self._growth(output))
+
+    def note_coarse(self) -> None:
+        """Note that a verdict depends on :meth:`coarse`."""
+        note = (
+            f"{self._reference.spec.reference} returns plain arrays or Python's floats, which may hide rounding "
+            "errors, so they were estimated more coarsely; arrays made from its arguments, as by np.zeros_like(), "
+            "make `conditioned` more precise"
+        )
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _arithmetic(self, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> Arithmetic:
         return Arithmetic(self._precision, mode, seed, self._products, self._sums, self._flushes)
@@ -219,9 +238,11 @@ class NoiseFloor:
                 moved = np.abs(outputs[name] - self._expected[name]).ravel()
             np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0), out=noise)
 
-    def _evaluate(self, arithmetic: Arithmetic) -> dict[str, Array] | None:
+    def _evaluate(
+        self, arithmetic: Arithmetic, see: Callable[[object], None] | None = None
+    ) -> dict[str, Array] | None:
         try:
-            return self._reference.call(lambda array: under(arithmetic, array))
+            return self._reference.call(lambda array: under(arithmetic, array), see)
         except ReferenceFailed:
             pass  # it does not accept the array type that rounds; its inputs can still be moved
         if arithmetic.mode != "random":
@@ -233,7 +254,7 @@ class NoiseFloor:
 
     def _without_model(self) -> None:
         """No operation of the reference could be rounded: evaluate it on inputs cast to the compute precision, and
-        let an element move as by as many independent roundings as the longest axis of an input has elements."""
+        let an element move by :meth:`_growth`."""
         self.notes.append(
             f"the rounding errors of {self._reference.spec.reference} were estimated from its inputs alone, "
             "because it computes outside NumPy's array functions (np.asarray, a compiled function); plain "
@@ -251,11 +272,15 @@ class NoiseFloor:
                 outputs = None
             if outputs is not None:
                 self._widen(outputs)
-        length = max((n for name in self._reference.float_inputs for n in self._reference.shapes[name]), default=1)
         for name, noise in self._noise.items():
-            magnitude = np.abs(self._expected[name].ravel())
-            growth = self._precision.unit_roundoff * np.sqrt(length) * magnitude
-            np.maximum(noise, np.where(np.isfinite(growth), growth, 0.0), out=noise)
+            np.maximum(noise, self._growth(name), out=noise)
+
+    def _growth(self, output: str) -> Floats:
+        """How far an element moves by as many roundings as the longest axis of an input has elements."""
+        length = max((n for name in self._reference.float_inputs for n in self._reference.shapes[name]), default=1)
+        magnitude = np.abs(self._expected[output].ravel())
+        growth = self._precision.unit_roundoff * np.sqrt(length) * magnitude
+        return np.where(np.isfinite(growth), growth, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,10 +308,24 @@ class Conditioned:
             while True:
                 floor = least + self.floor.noise(output)
                 allowed = self.constant * floor
-                ratio = np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0)
-                if ratio <= 1.0 or ratio > _HOPELESS or self.floor.draws >= MAX_DRAWS:
+                ratio = self._ratio(error, allowed, unjudged)
+                if ratio <= 1.0:
                     return Allowance(allowed, floor, unjudged)
+                if ratio > _HOPELESS or self.floor.draws >= MAX_DRAWS:
+                    return self._coarse(output, least, error, unjudged) or Allowance(allowed, floor, unjudged)
                 self.floor.draw(2 * self.floor.draws)
+
+    @staticmethod
+    def _ratio(error: Floats, allowed: Floats, unjudged: Mask) -> float:
+        return float(np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0))
+
+    def _coarse(self, output: str, least: Floats, error: Floats, unjudged: Mask) -> Allowance | None:
+        """The allowance if roundings were not seen and every error may be due to them; else None."""
+        noise = self.floor.coarse(output)
+        if noise is None or self._ratio(error, self.constant * (least + noise), unjudged) > 1.0:
+            return None
+        self.floor.note_coarse()
+        return Allowance(self.constant * (least + noise), least + noise, unjudged)
 
 
 def rules(

@@ -112,7 +112,7 @@ class SpecProgress:
         self._seconds += answer.ran.verdict.seconds
         if answer.launched:
             self._launched[answer.number] = answer.launched
-        if answer.ran.verdict.rule == "timeout" or answer.ran.lost:
+        if answer.ran.verdict.timed_out or answer.ran.lost:
             self._ended_at = min(answer.number, self._ended_at or answer.number)
             self._todo = deque(part for part in self._todo if part.start < self._ended_at)
 

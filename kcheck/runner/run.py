@@ -96,7 +96,7 @@ class _Tally:
         self.seen.update(verdict.checked)
         self.shapes.setdefault(tuple(verdict.case.dims.values()), verdict.case)
         self.ran = self.ran or verdict.rule not in _NOT_RUN
-        if verdict.rule == "timeout":
+        if verdict.timed_out:
             self.endless = verdict.case.id
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
 

@@ -189,7 +189,7 @@ class Bench:
             new = launched[self._told.get(task.spec, 0) :]
             self._told[task.spec] = len(launched)
             yield CaseRan(number, _brief(ran, sent), new, task.settled or work.settled)
-            if ran.verdict.rule == "timeout" or ran.lost:
+            if ran.verdict.timed_out or ran.lost:
                 return  # no later case of the spec will run
 
     def _begin_artifact(self, spec: int, work: LocalWork) -> None:

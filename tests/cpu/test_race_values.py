@@ -27,3 +27,21 @@ def test_the_value_of_untyped_bits_is_not_told(instruction: str, dtype: str, tol
     race = SimpleNamespace(is_write=False, size=4, value=struct.pack("<f", 1.5))
     side = SimpleNamespace(verb="reads", described=SimpleNamespace(text=instruction))
     assert value_of(cast(Race, race), cast(RaceSide, side), dtype) == told
+
+
+@pytest.mark.parametrize(
+    ("instruction", "dtype", "value", "told"),
+    [
+        ("st.global.b16", "float16", struct.pack("<e", -1.402), "-1.402"),
+        ("st.global.b16", "bfloat16", struct.pack("<f", 1.5)[2:], "1.5"),
+        ("st.global.b32", "float16", struct.pack("<2e", 1.5, 2.5), ""),
+        ("st.global.b32", "bfloat16", struct.pack("<f", 1.5), ""),
+        ("st.shared.u16", "", struct.pack("<e", 1.5), ""),
+        ("st.shared.u16", "uint16", struct.pack("<H", 40000), "40000"),
+    ],
+)
+def test_halves_are_told_as_numbers_or_not_at_all(instruction: str, dtype: str, value: bytes, told: str) -> None:
+    """Compilers store halves as integers, often two at once, whose bits say nothing to a reader."""
+    race = SimpleNamespace(is_write=True, size=len(value), value=value)
+    side = SimpleNamespace(verb="writes", described=SimpleNamespace(text=instruction))
+    assert value_of(cast(Race, race), cast(RaceSide, side), dtype) == told

@@ -170,6 +170,36 @@ def test_a_reference_that_hides_its_operations_is_said_so(bench: Bench) -> None:
     assert status(bench, source, lambda x: add(x[:, :448]), hard).status is Status.FAILED
 
 
+HIDDEN = {
+    "assigned to a plain array": "p = np.zeros(x.shape)\n    p[:] = x * 1.1\n    return p.sum(1)",
+    "assigned row by row": "p = np.zeros(x.shape)\n    for n in range(6): p[n] = x[n] * 1.1\n    return p.sum(1)",
+    "an output of a ufunc": "p = np.empty(x.shape)\n    np.multiply(x, 1.1, out=p)\n    return p.sum(1)",
+    "a new array": "return np.array([row * 1.1 for row in x]).sum(1)",
+    "Python's floats": "return np.array([sum(row.tolist()) for row in x * 1.1])",
+    "np.asarray of a result": "return np.asarray(x * 1.1).sum(1)",
+}
+"""References that sum up where roundings are not seen, after an operation that is."""
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_reference_that_leaves_the_model_on_the_way_raises_no_alarm(bench: Bench, name: str) -> None:
+    """A sequential sum passes, and a note says that the estimate is coarse; a dropped tail fails, without it."""
+    source = f"def ref(x):\n    {HIDDEN[name]}\n"
+    x = 1000 + GENERATOR.normal(size=(6, 4000))
+    found = status(bench, source, lambda x: add(x * np.float32(1.1)), x)
+    assert found.status is Status.PASSED
+    assert "more coarsely" in " ".join(found.notes)
+    found = status(bench, source, lambda x: add(x[:, :3990] * np.float32(1.1)), x)
+    assert (found.status, found.notes) == (Status.FAILED, ())
+
+
+def test_a_plain_array_of_results_is_no_coarser_than_the_results(bench: Bench) -> None:
+    """Each row is summed under the model: where that is enough, there is no note."""
+    source = "def ref(x):\n    p = np.zeros(6)\n    for n in range(6): p[n] = x[n].sum()\n    return p\n"
+    found = status(bench, source, add, DATA["offset"])
+    assert (found.status, found.notes) == (Status.PASSED, ())
+
+
 @pytest.mark.parametrize("body", ["x", "x.T", "x[:, :0] @ x[:0].T.reshape(0, 6)", "np.maximum(x, 0)", "x[[1, 0]]"])
 def test_a_reference_that_rounds_nothing_hides_nothing(bench: Bench, body: str) -> None:
     """Copies, gathers, maxima and empty products have no roundings to estimate, and no note."""

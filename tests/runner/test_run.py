@@ -247,17 +247,24 @@ def test_a_lost_device_runs_nothing_more_and_says_why(project):
 
 @dataclass
 class Endless(Scripted):
-    """A device on which no launch ends."""
+    """A device on which no launch ends. ``before``: rules of other findings of such a launch."""
+
+    before: tuple[str, ...] = ()
 
     def run(self, spec, arrays, *, timeout, instrument=()):
         """Always the time limit."""
         self.runs += 1
-        return Outcome(arrays.case, self.name, {}, {}, (Finding("timeout", "it was still running"),))
+        found = (
+            *(Finding(rule, "two threads") for rule in self.before),
+            Finding("timeout", "it was still running"),
+        )
+        return Outcome(arrays.case, self.name, {}, {}, found)
 
 
-def test_a_kernel_that_never_ends_is_not_waited_for_a_hundred_times(project):
-    """After the first case that does not end the rest of the spec is not run, and a note says so."""
-    found = events([project.spec(SPEC, KERNEL, REFERENCE)] * 2, Endless(""))
+@pytest.mark.parametrize("before", [(), ("racecheck",)])
+def test_a_kernel_that_never_ends_is_not_waited_for_a_hundred_times(project, before):
+    """After the first case that does not end, also if it races, the rest of the spec is not run. A note says so."""
+    found = events([project.spec(SPEC, KERNEL, REFERENCE)] * 2, Endless("", before=before))
     ends = [event for event in found if isinstance(event, SpecFinished)]
     assert [(end.failed, end.skipped) for end in ends] == [(1, 6)] * 2
     (note,) = ends[0].notes
