@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import Allocation
+from kcheck.cases import POISON, Allocation
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.model.indexing import first_index, offset_range
 from kcheck.model.listing import listed
@@ -168,7 +168,9 @@ def second_launch_finding(
     if found is None:
         return None
     index, what = found
-    message = f"a second launch changes {what}; the first one leaves {_variables(changed)} changed"
+    is_written = second[index].tobytes() != bytes([POISON]) * second.itemsize
+    does = f"changes {what}" if is_written else f"does not write {what.partition(' is ')[0]}"
+    message = f"a second launch {does}; the first one leaves {_variables(changed)} changed"
     return Finding(
         "nondeterministic",
         message,

@@ -263,7 +263,7 @@ class Endless(Scripted):
 
 @pytest.mark.parametrize("before", [(), ("racecheck",)])
 def test_a_kernel_that_never_ends_is_not_waited_for_a_hundred_times(project, before):
-    """After the first case that does not end, also if it races, the rest of the spec is not run. A note says so."""
+    """After the first case that does not end, even if it races, the spec's others are not run. A note says so."""
     found = events([project.spec(SPEC, KERNEL, REFERENCE)] * 2, Endless("", before=before))
     ends = [event for event in found if isinstance(event, SpecFinished)]
     assert [(end.failed, end.skipped) for end in ends] == [(1, 6)] * 2
