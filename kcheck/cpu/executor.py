@@ -291,7 +291,9 @@ class Executor:
         naming = self._judge.naming(job, completion, again)
         for finding in findings(raised, program, self.memory, naming, job.launch.threads, self.textures):
             self._tell(again, finding)
-        cut_off = self._judge.cut_off(again, completion, partial(still_running, faults, program))
+        cut_off = self._judge.cut_off(
+            again, completion, partial(still_running, faults, program, job.launch.grid_dim)
+        )
         if cut_off is not None:
             self.raised = completion.raised
             return cut_off

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -165,8 +166,16 @@ def _is_grid_sync(site: Site | None) -> bool:
     return site is not None and any(file.endswith("cooperative_groups.h") for file, _, _ in site.stack)
 
 
-def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
-    """The finding for a launch that was stopped at its time limit, with one of its threads and its line."""
+_WAITING_FIX = (
+    "if the loop waits for another block: the cpu device begins blocks in order and runs each to its end, so take "
+    "the number of a block from an atomic counter, or use grid.sync() in a cooperative launch"
+)
+_POLLS = re.compile(r"(atom|membar|fence|nanosleep)\b|ld\b.*\.(volatile|acquire|relaxed|mmio)\b")
+
+
+def still_running(faults: Iterable[FaultRecord], program: Program, grid: Sequence[int]) -> Finding:
+    """The finding for a launch that was stopped at its time limit, with one of its threads and its line.
+    ``grid``: of the launch, in blocks."""
     finding = Finding(
         "timeout", "the kernel was still running at the time limit", kernel=kernel_name(program.entry)
     )
@@ -180,6 +189,8 @@ def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
                 place=place(site),
                 stack=stack(site),
             )
+            if site is not None and math.prod(grid) > 1 and _POLLS.match(site.text):
+                who = replace(who, fix=_WAITING_FIX)
             if who.place is not None:
                 return who
     return finding

@@ -66,7 +66,11 @@ class LaunchJudge:
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
             for finding in job.races.findings(program, grid, block, naming, cooperative=launch.cooperative):
                 self._tell(launch, finding)
-        if (cut_off := self.cut_off(launch, completion, partial(still_running, faults, program))) is not None:
+        if (
+            cut_off := self.cut_off(
+                launch, completion, partial(still_running, faults, program, job.launch.grid_dim)
+            )
+        ) is not None:
             return cut_off
         if completion.grid is not None:
             told = grid_finding(completion.grid, program, job.launch.grid_dim)

@@ -290,7 +290,7 @@ class CpuBackend(CudaBackend):
                 rule, fix = "unsupported", kind.elsewhere
                 finding = _placed(finding)
             elif rule == "timeout":
-                fix = TIMEOUT_FIX
+                fix = fix or TIMEOUT_FIX
             elif rule == "racecheck" and finding.array in allowed:
                 continue
             known = finding.array in arrays

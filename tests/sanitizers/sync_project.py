@@ -405,6 +405,14 @@ ENDLESS: dict[str, Row] = {
         "",
         rule="timeout",
     ),
+    "a flag that a later block sets": Row(
+        "if b == 0 and t == 0:\n    while cuda.atomic.add(y, 1, 0) == 0:  # here\n        pass\n"
+        "if b == 3 and t == 32:  # fix\n    cuda.atomic.add(y, 1, 1)\n",
+        "if b == 0 and t == 32:",
+        "",
+        grid=4,
+        rule="timeout",
+    ),
     "one block that never ends": Row(
         "n = 0\nif b == 2:  # fix\n    while x[i] > n - n:  # here\n        n += 1\ns[t] = n\n",
         "if b == 4:",

@@ -146,5 +146,6 @@ def test_an_endless_kernel_is_told_with_the_line_of_its_loop(endless, name: str)
     assert finding["place"]["line"] in ((head, head + 1) if "syncthreads" in row.kernel else (head,)), finding
     assert finding["block"] == [row.block, 0, 0]
     assert finding["thread"] is not None
+    assert ("waits for another block" in finding["fix"]) == (row.grid > 1 and "atomic" in row.kernel)
     (case,) = report[f"clean_{number}"]["cases"]
     assert [f for f in case["findings"] if f["rule"] in ("timeout", "synccheck")] == []
