@@ -14,8 +14,8 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
-from kcheck.ptx.abi import FAULTS, STACK_BYTES, UNNAMED_LANE, FaultKind, FaultRecord
-from kcheck.ptx.program import Program, Site
+from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
+from kcheck.ptx.program import UNNAMED_LANE, Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.symbols import kernel_name
 

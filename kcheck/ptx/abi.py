@@ -305,10 +305,6 @@ class PrintRecord(ctypes.Structure):
     ]
 
 
-UNNAMED_LANE = 32
-"""Added to the number of a lane that a shuffle reads although its mask does not name it."""
-
-
 class FaultKind(IntEnum):
     """What went wrong.
 

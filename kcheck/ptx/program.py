@@ -10,6 +10,10 @@ from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 
 
+UNNAMED_LANE = 32
+"""Added to the number of a lane that a shuffle reads although its mask does not name it, in the record of a fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParamSlot:
     """One kernel parameter: its place in the bytes at ``Launch.params``. Offset, size and align in bytes."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kcheck.ptx.abi import UNNAMED_LANE, FaultKind, Launch
+from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
@@ -21,13 +21,13 @@ from kcheck.ptx.ir.records import load_field, record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.program import UNNAMED_LANE
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
-"""The value that a lane reads from a lane that has exited or that its mask does not name: NaN in every float type.
-Any is allowed (PTX ISA, shfl.sync)."""
+"""What a lane reads from one that has exited or that its mask does not name: NaN in every float type, or -1."""
 
 _WHOLE_WARP = (-1, 0xFFFFFFFF)
 _U32 = TYPES["u32"]
