@@ -9,9 +9,8 @@ from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 
-
 UNNAMED_LANE = 32
-"""Added to the number of a lane that a shuffle reads although its mask does not name it, in the record of a fault."""
+"""Added to the number of a lane that a shuffle reads although its mask does not name it, in a fault."""
 
 
 @dataclass(frozen=True, slots=True)

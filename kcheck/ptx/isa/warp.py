@@ -3,8 +3,7 @@
 Source: PTX ISA, "Warp-level instructions". Written for a vector that holds the whole warp (W = 32). A member mask
 that names lanes which do not execute the instruction is a finding; the instruction then works on those that do. It
 is a warning if they have exited or never existed: the instructions wait for "all non-exited threads" of the mask
-(so does ``__syncwarp``, CUDA C++ Programming Guide), and a missing lane's value is undefined only if a shuffle
-reads it.
+(so does ``__syncwarp``, CUDA C++ Programming Guide). What a shuffle reads from a missing lane is undefined.
 """
 
 from __future__ import annotations
