@@ -131,7 +131,7 @@ def no_checks(*, compiles: bool) -> Iterator[None]:
     Raises:
         SystemExit: there is no such test: the benchmark must follow the code.
     """
-    from kcheck.ptx.lowering import load_groups
+    from kcheck.ptx.lowering import interleaved, load_groups
     from kcheck.ptx.lowering.interior_values import BlockEvaluator
     from kcheck.ptx.runtime import admission, memory, streams
     from kcheck.ptx.runtime.windows import KnownElements
@@ -149,13 +149,17 @@ def no_checks(*, compiles: bool) -> Iterator[None]:
     def included(self: Any, address: Any, *, row: bool) -> Any:
         return inside(address, None)
 
+    def known(fn: Any, *of: Any) -> Any:
+        return fn.b.const("i1", 1)
+
     with (
         mock.patch.multiple(memory, is_inside=inside, is_aligned=aligned),
         mock.patch.multiple(admission, is_inside=inside, is_aligned=aligned),
         mock.patch.object(streams, "is_inside", inside),
         mock.patch.object(KnownElements, "include", included),
         mock.patch.object(BlockEvaluator, "admit"),
-        mock.patch.object(load_groups, "is_inside", lambda fn, group: fn.b.const("i1", 1)),
+        mock.patch.object(load_groups, "is_inside", known),
+        mock.patch.object(interleaved, "is_inside", known),
         nothing_kept(),
     ):
         yield
