@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale            prints the first table
     python -m benchmarks.scale --write    measures all of them and writes docs/scale.md
+    python -m benchmarks.scale --write-cluster    measures and writes the table about a cluster
 
 For the first table no kernel runs: events of cases that differ in seed, sizes and errors go to the store and to
 the reports, as from a run. One case in 50 fails.
@@ -37,6 +38,7 @@ from kcheck.report import REPORTERS, ReportSettings
 from kcheck.rng import derive
 from kcheck.store import Recorder
 
+PAGE_FILE = Path(__file__).parents[1] / "docs/scale.md"
 COUNTS = (100, 1_000, 10_000, 100_000)
 FORMATS = ("json", "junit", "text")
 REPEATS = 5
@@ -151,7 +153,14 @@ def main() -> None:
     parser.add_argument(
         "--write", action="store_true", help="write docs/scale.md, with all tables; 15 minutes or more"
     )
+    parser.add_argument(
+        "--write-cluster", action="store_true", help="write only the table about a cluster; 4 minutes"
+    )
     asked = parser.parse_args()
+    if asked.write_cluster:
+        before, _, _ = PAGE_FILE.read_text("utf-8").partition("## On a cluster")
+        PAGE_FILE.write_text(before + clustering.section(), "utf-8")
+        return
     # First: the peak memory of a process includes that of its parent when it was forked.
     cluster = clustering.section() if asked.write else ""
     with tempfile.TemporaryDirectory() as name:
@@ -171,7 +180,7 @@ def main() -> None:
             elements=elements.section(),
             cluster=cluster,
         )
-        (Path(__file__).parents[1] / "docs/scale.md").write_text(page, "utf-8")
+        PAGE_FILE.write_text(page, "utf-8")
 
 
 if __name__ == "__main__":
