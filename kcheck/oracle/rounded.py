@@ -44,7 +44,7 @@ def is_rounded(result: object) -> bool:
     """
     if isinstance(result, Mapping):
         return all(map(is_rounded, result.values()))
-    if isinstance(result, tuple):
+    if isinstance(result, tuple | list):
         return all(map(is_rounded, result))
     if isinstance(result, np.ndarray | np.generic):
         return isinstance(result, Rounded) or result.dtype.kind not in "fc"
