@@ -29,7 +29,8 @@ from measuring import write  # noqa: E402
 from kcheck.specfile import load_spec  # noqa: E402
 
 MARK = "cases"
-FEW, MANY = 1_000, 4_000
+FEW, MANY, MOST = 1_000, 4_000, 20_000
+"""Numbers of cases: two whose difference is the time of a case, and one by which memory would have grown."""
 TURNS = 3
 COLD = {"relu": ("specs/relu.yaml",), "softmax": ("specs/softmax.yaml",)}
 """By name, the specs that are run with empty caches, with 30 cases each."""
@@ -58,21 +59,36 @@ def run(arguments: Sequence[str], cache: Path) -> tuple[float, float, float]:
     return spent, took, int(done.stderr.split()[-1]) / 1024
 
 
-def small_case(cache: Path) -> list[str]:
-    """The rows of a small case: relu, whose arrays have a few hundred elements."""
-    for _ in range(2):  # fill the caches
-        run(("specs/relu.yaml", "--cases", str(FEW)), cache)
+def relu(cases: int, cache: Path) -> tuple[float, float, float]:
+    """Run relu, whose arrays have a few hundred elements; returns as :func:`run`."""
+    return run(("specs/relu.yaml", "--cases", str(cases)), cache)
+
+
+def small_case(folder: Path) -> list[str]:
+    """The rows of a small case.
+
+    Code that has run for some seconds is compiled again, once on a machine, which takes 40 MB: with empty caches
+    both numbers of cases compile, with full ones neither does.
+    """
+    warm = folder / "warm"
+    empty = relu(FEW, folder / "few")[2], relu(MOST, warm)[2]
+    before, files = 0, 1
+    while files > before:
+        before, most = files, relu(MOST, warm)[2]
+        files = sum(1 for _ in warm.rglob("*"))
     few, many = [], []
     for _ in range(TURNS):
-        few.append(run(("specs/relu.yaml", "--cases", str(FEW)), cache))
-        many.append(run(("specs/relu.yaml", "--cases", str(MANY)), cache))
-    each = [(b[0] - a[0]) / (MANY - FEW) for a, b in zip(few, many, strict=True)]
-    peaks = [statistics.median(peak for *_, peak in rows) for rows in (few, many)]
-    grown = f"{peaks[1]:.0f} MB, {peaks[1] / peaks[0]:.2f} times"
+        few.append(relu(FEW, warm))
+        many.append(relu(MANY, warm))
+    each = statistics.median((b[0] - a[0]) / (MANY - FEW) for a, b in zip(few, many, strict=True))
+    full = statistics.median(peak for *_, peak in few), most
     return [
-        f"| a case of relu, of {MANY:,} | {statistics.median(each) * 1e3:.1f} ms | 2.5 ms |",
-        f"| peak of memory with {FEW:,} cases | {peaks[0]:.0f} MB | |",
-        f"| peak of memory with {MANY:,} cases | {grown} | 1.10 times |",
+        f"| a case of relu, of {MANY:,} | {each * 1e3:.1f} ms | 2.5 ms |",
+        *(
+            f"| peak of memory, {FEW:,} and {MOST:,} cases, {caches} caches "
+            f"| {peaks[0]:.0f} MB and {peaks[1]:.0f} MB, {peaks[1] / peaks[0]:.2f} times | 1.10 times |"
+            for caches, peaks in (("empty", empty), ("full", full))
+        ),
     ]
 
 
@@ -109,7 +125,7 @@ def table(*, of_every_numba: bool = False, everything: bool = False) -> str:
     """Measure everything and write it as Markdown."""
     with tempfile.TemporaryDirectory(prefix="kcheck-cases-") as name:
         folder = Path(name)
-        rows = small_case(folder / "warm")
+        rows = small_case(folder / "relu")
         rows += [cold(spec, arguments, folder) for spec, arguments in COLD.items()]
         if of_every_numba or everything:
             rows += of_numba(folder)

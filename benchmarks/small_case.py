@@ -4,7 +4,8 @@
     python benchmarks/small_case.py 300 30000        other numbers
     python benchmarks/small_case.py --profile 1000   where the time goes, by cProfile
 
-The first run fills the caches. The time per case is that of the additional cases of a larger run.
+A first run, of the largest number, fills the caches: a kernel that runs for long is compiled again, to better
+code. The time per case is that of the additional cases of a larger run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
     if given.profile:
         spent(counts[0], "-m", "cProfile", "-s", "cumulative")
         return
-    spent(counts[0])
+    spent(counts[-1])
     before: tuple[int, Spent] | None = None
     for cases in counts:
         now = spent(cases)

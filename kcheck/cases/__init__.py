@@ -6,7 +6,7 @@ Everything is a pure function of the spec and a 64-bit seed.
 
 from kcheck.cases.called import sizes_of_call
 from kcheck.cases.cotangents import cotangents
-from kcheck.cases.covered import TRIES, Covered, Factor, covered, shape_classes
+from kcheck.cases.covered import TRIES, Covered, Factor, ShapeClasses, covered
 from kcheck.cases.distributions import HELD
 from kcheck.cases.expand import Expander, element_type, expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
@@ -30,6 +30,7 @@ __all__ = [
     "Expander",
     "Factor",
     "Gone",
+    "ShapeClasses",
     "SnapshotRefused",
     "Support",
     "block_tiles",
@@ -47,7 +48,6 @@ __all__ = [
     "repoison",
     "restated",
     "restore",
-    "shape_classes",
     "shape_of",
     "sizes_of_call",
     "snapshot",

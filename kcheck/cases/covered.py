@@ -7,6 +7,7 @@ from itertools import combinations
 
 from kcheck.cases.expand import Expander
 from kcheck.cases.recall import Gone, recall
+from kcheck.cases.shapes import Shapes
 from kcheck.dataclass import dataclass
 from kcheck.model import Case, Choices, OpSpec
 from kcheck.rng import derive
@@ -74,13 +75,22 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
     return Covered(len(ran), tuple(factors), len(pairs), len(every), tuple(map(_named, left[:most])))
 
 
-def shape_classes(spec: OpSpec, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
-    """The classes of the sizes of each drawn dim in these cases, as in the factors of :func:`covered`."""
-    expander = Expander(spec)
-    found = _values([expander.coordinates(case) for case in cases])
-    return {
-        factor.removeprefix("dim "): tuple(values) for factor, values in found.items() if factor.startswith("dim ")
-    }
+class ShapeClasses:
+    """The classes of the sizes of each drawn dim in the cases of a spec, as in the factors of :func:`covered`."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self._shapes = Shapes(spec)
+        self._found: dict[str, dict[str, None]] = {}
+
+    def add(self, case: Case) -> None:
+        """Count a case."""
+        for name, size_class in self._shapes.classes(case.dims).items():
+            self._found.setdefault(name, {}).setdefault(size_class)
+
+    @property
+    def found(self) -> dict[str, tuple[str, ...]]:
+        """By dim, the classes of the cases so far, in the order in which they were first seen."""
+        return {name: tuple(classes) for name, classes in self._found.items()}
 
 
 Coordinates = tuple[tuple[str, str], ...]

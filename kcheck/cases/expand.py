@@ -7,7 +7,6 @@ so that adding an array or a param to a spec does not change the other draws. No
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
@@ -51,7 +50,6 @@ class Expander:
         self._shapes = Shapes(spec)
         expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
-        self._drawn: dict[str, Any] = {}  # mappings by their text
 
     def case(self, seed: int, label: str, example: Example | None = None) -> Case:
         """The case of a seed. What an example states is used unchanged; the rest is drawn.
@@ -79,12 +77,7 @@ class Expander:
             else:
                 layouts[name] = self._layout(seed, array, stated, values.get(name))
         params = self._params(seed, dims, stated)
-        shared = (self._shared(drawn) for drawn in (dims, dtypes, layouts, values, params))
-        return Case(spec.path, spec.op, label, seed, *shared)
-
-    def _shared(self, drawn: Any) -> Any:
-        """An equal mapping of an earlier case, if there is one, to save memory: a plan may have 100,000 cases."""
-        return self._drawn.setdefault(repr(drawn), drawn)
+        return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
         """The properties of a case that are covered in pairs: (factor, value), in a fixed order of factors."""

@@ -7,8 +7,10 @@ the seed that adds the most untried pairs, the earliest one in a tie.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,9 +21,18 @@ from kcheck.rng import derive
 _CANDIDATES_PER_CASE = 6
 _LEAST_CANDIDATES = 64
 _MOST_SPARE = 2_000  # candidates beyond the count: a plan of 10,000 cases covers nearly everything by chance
+_MOST_CANDIDATES = 12_000  # a larger plan begins with these, and goes on with the next seeds
+_MOST_KEPT = 2_000  # cases of a plan that are kept in memory
 
 
-def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
+Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
+"""The numbers of generated cases: 12 is that of ``iter_12``."""
+
+Pairs = np.ndarray[tuple[int], np.dtype[np.int32]]
+"""The numbers of the properties of a case, and of their pairs."""
+
+
+def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     """The cases of a run.
 
     Args:
@@ -30,7 +41,8 @@ def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
             ``derive(master, "iter_0")`` ...
 
     Returns:
-        The examples in their order, then the generated cases, starting with those that cover most.
+        The examples in their order, then the generated cases, starting with those that cover most. The first
+        cases are in memory; those of a longer plan are expanded whenever they are used.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -41,11 +53,68 @@ def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
         for label, example in ((f"example_{n}", example) for n, example in enumerate(spec.examples))
     ]
     wanted = max(_LEAST_CANDIDATES, count * _CANDIDATES_PER_CASE)
-    candidates = [
-        expander.case(derive(master, label), label)
-        for label in (f"iter_{n}" for n in range(min(wanted, count + _MOST_SPARE) if count else 0))
-    ]
-    return (*examples, *(candidates[n] for n in _covering(expander, examples, candidates, count)))
+    candidates = min(wanted, count + _MOST_SPARE, _MOST_CANDIDATES) if count else 0
+    generated = (_generated(expander, master, n) for n in range(candidates))
+    numbers = np.zeros(count, np.int32)
+    chosen = _covering(expander, examples, generated, min(count, candidates))
+    numbers[: len(chosen)] = chosen
+    numbers[len(chosen) :] = range(candidates, candidates + count - len(chosen))
+    for number in numbers[len(chosen) :]:
+        _generated(expander, master, number)  # a case that cannot be expanded is refused before the first one runs
+    drawn: dict[str, Any] = {}
+    kept = [_sharing(case, drawn) for case in (*examples, *_each(expander, master, numbers[:_MOST_KEPT]))]
+    if count <= _MOST_KEPT:
+        return tuple(kept)
+    return _LongPlan(expander, master, kept, numbers[_MOST_KEPT:])
+
+
+class _LongPlan(Sequence[Case]):
+    """A plan whose later cases are expanded whenever they are used.
+
+    Args:
+        first: the first cases.
+        rest: the numbers of the others.
+    """
+
+    def __init__(self, expander: Expander, master: int, first: Sequence[Case], rest: Numbers) -> None:
+        self._expander = expander
+        self._master = master
+        self._first = first
+        self._rest = rest
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = range(len(self))[index]
+        if place < len(self._first):
+            return self._first[place]
+        return _generated(self._expander, self._master, self._rest[place - len(self._first)])
+
+    def __iter__(self) -> Iterator[Case]:
+        return map(self.__getitem__, range(len(self)))
+
+
+def _generated(expander: Expander, master: int, number: int | np.int32) -> Case:
+    label = f"iter_{number}"
+    return expander.case(derive(master, label), label)
+
+
+def _each(expander: Expander, master: int, numbers: Iterable[int | np.int32]) -> Iterator[Case]:
+    return (_generated(expander, master, number) for number in numbers)
+
+
+def _sharing(case: Case, drawn: dict[str, Any]) -> Case:
+    """The case with equal mappings of earlier cases, by their text in ``drawn``, to save memory."""
+    parts = ("dims", "dtypes", "layouts", "values", "params")
+    own = {part: getattr(case, part) for part in parts}
+    return replace(case, **{part: drawn.setdefault(repr(mapping), mapping) for part, mapping in own.items()})
 
 
 def case_of_seed(spec: OpSpec, seed: int) -> Case:
@@ -60,19 +129,19 @@ def case_of_seed(spec: OpSpec, seed: int) -> Case:
     return replace(expand(spec, seed), label="seed")
 
 
-def _covering(expander: Expander, tried: list[Case], candidates: list[Case], count: int) -> list[int]:
+def _covering(expander: Expander, tried: Iterable[Case], candidates: Iterable[Case], count: int) -> list[int]:
     """The indices of ``count`` candidates, chosen greedily by untried pairs."""
-    if not candidates:
+    if not count:
         return []
     ids: dict[object, int] = {}
 
-    def pairs(case: Case) -> list[int]:
+    def pairs(case: Case) -> Pairs:
         coordinates = expander.coordinates(case)
         found: list[object] = [*coordinates, *combinations(coordinates, 2)]
-        return [ids.setdefault(pair, len(ids)) for pair in found]
+        return np.array([ids.setdefault(pair, len(ids)) for pair in found], np.int32)
 
     covered = [pairs(case) for case in tried]
-    table = np.array([pairs(case) for case in candidates], np.int64).reshape(len(candidates), -1)
+    table = np.stack([pairs(case) for case in candidates])
     untried = np.ones(len(ids), np.int64)
     for row in covered:
         untried[row] = 0
@@ -91,7 +160,7 @@ def _covering(expander: Expander, tried: list[Case], candidates: list[Case], cou
 
 
 def _users(
-    table: np.ndarray[tuple[int, int], np.dtype[np.int64]], pairs: int
+    table: np.ndarray[tuple[int, ...], np.dtype[np.int32]], pairs: int
 ) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]]:
     """For each pair, which candidates have it."""
     order = np.argsort(table, axis=None, kind="stable")

@@ -36,6 +36,7 @@ _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
 """CUresult codes after which every further call on the context fails. Source: CUDA Driver API, ``CUresult``."""
 _MEMORY = {700: "an illegal address", 716: "a misaligned address", 717: "an address in the wrong address space"}
 _POLL_SECONDS = 0.0005
+_MOST_SHAPES = 1_000
 
 
 def driver_answers() -> bool:
@@ -86,6 +87,7 @@ class CudaBackend(Uninstrumented):
         self._watch_calls(dispatchers, devicearray.DeviceNDArray)
         refuse_once(dispatchers)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
+        self._shapes = _caches_of_shapes()
         answer_as_tensor(devicearray.DeviceNDArrayBase)
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
         major, minor = device.compute_capability
@@ -212,7 +214,10 @@ class CudaBackend(Uninstrumented):
         return []
 
     def _begin(self) -> None:
-        """Forget what the last :meth:`launch` launched."""
+        """Forget what the last :meth:`launch` launched, and most shapes of arrays."""
+        for cache in self._shapes:
+            if cache.cache_info().currsize > _MOST_SHAPES:
+                cache.cache_clear()
         self._called.clear()
         self._types.clear()
         self._triton.begin()
@@ -259,6 +264,15 @@ class CudaBackend(Uninstrumented):
                 place=place,
             )
         return Finding("launch", f"the driver returned {result_name(code)}", kernel=kernel, place=place)
+
+
+def _caches_of_shapes() -> list[Any]:
+    """numba-cuda's caches of what follows from the shape and strides of an array. They have no limit, and take
+    about 1 KB for each shape."""
+    return [
+        import_module("numba.cuda.cudadrv.dummyarray").Array.from_desc,
+        import_module("numba.cuda.cudadrv.driver").memory_size_from_info,
+    ]
 
 
 def driver_code(error: BaseException) -> int | None:

@@ -1,5 +1,5 @@
-"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in about 20
-bytes each, and made again when a report asks for them; those that failed share what they have in common."""
+"""The cases of one spec in a run. A run may have 100,000, so those that passed are kept as numbers, in less than
+100 bytes each, and made again when a report asks for them; those that failed share what they have in common."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _CaseForm:
         first: the first such verdict.
         label: the label; before its number, if ``numbered``.
         sizes: the names of the dims.
-        integers, floats: the names of params whose values are kept apart.
+        integers, floats, others: the names of params, by the type of their values.
     """
 
     first: Verdict
@@ -37,11 +37,18 @@ class _CaseForm:
     sizes: tuple[str, ...]
     integers: tuple[str, ...]
     floats: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @property
+    def words(self) -> int:
+        """How many values a case has of which only a few are known, such as layouts."""
+        case = self.first.case
+        return len(case.dtypes) + len(case.layouts) + len(case.values) + len(self.others)
 
     @property
     def widths(self) -> tuple[int, int]:
         """How many integers and floats a case has."""
-        return self.numbered + len(self.sizes) + len(self.integers), len(self.floats)
+        return self.numbered + len(self.sizes) + len(self.integers) + self.words, len(self.floats)
 
 
 @dataclass(slots=True)
@@ -89,6 +96,8 @@ class CaseLog(Sequence[CaseFinished]):
         self._packed: list[tuple[bytes, ...]] = []  # the pages before it
         self._read: tuple[int, _Page] = (-1, self._page)  # the number of the page that was unpacked last
         self._shared: dict[Any, Any] = {}
+        self._words: list[Any] = []  # dtypes, layouts, distributions, and params that are not numbers
+        self._numbers: dict[tuple[type, Any], int] = {}  # their indices
 
     def add(self, event: CaseFinished) -> None:
         """Add the next case."""
@@ -110,6 +119,9 @@ class CaseLog(Sequence[CaseFinished]):
             page.integers.append(int(case.label[len(form.label) :]))
         page.integers.extend(case.dims.values())
         page.integers.extend(case.params[name] for name in form.integers)  # type: ignore[misc]
+        for part in (case.dtypes, case.layouts, case.values):
+            page.integers.extend(map(self._number_of, part.values()))
+        page.integers.extend(self._number_of(case.params[name]) for name in form.others)
         page.floats.extend(case.params[name] for name in form.floats)
 
     @property
@@ -148,18 +160,24 @@ class CaseLog(Sequence[CaseFinished]):
             return _WHOLE
         match = _NUMBERED.fullmatch(case.label)
         label = match[1] if match else case.label
-        apart = {*integers, *floats}
-        parts = (case.dtypes, case.layouts, case.values, verdict.levels)
         key = (
-            (label, match is not None, *case.dims),
-            tuple((name, kind, None if name in apart else case.params[name]) for name, kind in kinds.items()),
-            *(tuple(part.items()) for part in parts),
-            (verdict.device, verdict.checked),
+            (label, match is not None, tuple(kinds.items())),
+            *(tuple(part) for part in (case.dims, case.dtypes, case.layouts, case.values)),
+            (verdict.device, verdict.checked, tuple(verdict.levels.items())),
         )
         number = self._known.setdefault(key, len(self._forms))
         if number == len(self._forms):
             first = Verdict(case, Status.PASSED, verdict.device, checked=verdict.checked, levels=verdict.levels)
-            self._forms.append(_CaseForm(first, label, match is not None, tuple(case.dims), integers, floats))
+            others = tuple(name for name, kind in kinds.items() if kind not in (int, float))
+            dims = tuple(case.dims)
+            self._forms.append(_CaseForm(first, label, match is not None, dims, integers, floats, others))
+        return number
+
+    def _number_of(self, word: Any) -> int:
+        """The index of a value in ``_words``."""
+        number = self._numbers.setdefault((type(word), word), len(self._words))
+        if number == len(self._words):
+            self._words.append(word)
         return number
 
     def _page_of(self, number: int) -> _Page:
@@ -176,16 +194,23 @@ class CaseLog(Sequence[CaseFinished]):
         (begin, begin_floats), (width, width_floats) = page.starts[2 * row : 2 * row + 2], form.widths
         integers = iter(page.integers[begin : begin + width])
         floats = iter(page.floats[begin_floats : begin_floats + width_floats])
+        label = form.label + str(next(integers)) if form.numbered else form.label
+        dims = {name: next(integers) for name in form.sizes}
+        params = {
+            **case.params,  # for their order
+            **{name: next(integers) for name in form.integers},
+            **{name: next(floats) for name in form.floats},
+        }
+        words = map(self._words.__getitem__, integers)
         made = replace(
             case,
-            label=form.label + str(next(integers)) if form.numbered else form.label,
+            label=label,
             seed=page.seeds[row],
-            dims={name: next(integers) for name in form.sizes},
-            params={
-                **case.params,
-                **{name: next(integers) for name in form.integers},
-                **{name: next(floats) for name in form.floats},
-            },
+            dims=dims,
+            dtypes={name: next(words) for name in case.dtypes},
+            layouts={name: next(words) for name in case.layouts},
+            values={name: next(words) for name in case.values},
+            params=params | {name: next(words) for name in form.others},
         )
         verdict = Verdict(made, Status.PASSED, first.device, checked=first.checked, levels=first.levels)
         return CaseFinished(self._started.path, self._started.line, verdict, "", self._started.started)

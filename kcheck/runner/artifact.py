@@ -37,7 +37,7 @@ class ArtifactCheck:
         cases: the cases, in the order in which they will run.
     """
 
-    def __init__(self, spec: OpSpec, device: Device, cases: Iterable[Case]) -> None:
+    def __init__(self, spec: OpSpec, device: Device, cases: Sequence[Case]) -> None:
         assert spec.artifact is not None
         self._spec = spec
         self._device = device
@@ -48,7 +48,7 @@ class ArtifactCheck:
             return
         sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
         wanted = WantedArtifact(self._artifact.targets, device.compiles_in_process, self._wants_sass, sanitizers)
-        self._begun.append(KINDS[spec.kernel.kind].artifact(spec, tuple(cases), wanted))
+        self._begun.append(KINDS[spec.kernel.kind].artifact(spec, cases, wanted))
 
     def __enter__(self) -> Self:
         return self

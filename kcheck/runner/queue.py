@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import overload
 
 from kcheck.cases import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
 from kcheck.dataclass import dataclass
@@ -29,7 +30,65 @@ class Queued:
         return None if self.snapshot is None else restore(self.snapshot)
 
 
-def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> list[Queued]:
+class Queue(Sequence[Queued]):
+    """The cases to run, in order. A plan may have 100,000, so it makes the later ones when they are used.
+
+    Args:
+        first: those that run first.
+        planned: the plan.
+        rest: the indices in the plan of those that follow.
+    """
+
+    def __init__(self, first: Sequence[Queued], planned: Sequence[Case], rest: Sequence[int]) -> None:
+        self._first = first
+        self._planned = planned
+        self._rest = rest
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> Queued: ...
+    @overload
+    def __getitem__(self, index: slice) -> Queue: ...
+    def __getitem__(self, index: int | slice) -> Queued | Queue:
+        count = len(self._first)
+        if isinstance(index, slice):
+            begin, end, _ = index.indices(len(self))
+            rest = self._rest[max(begin - count, 0) : max(end - count, 0)]
+            return Queue(self._first[begin:end], self._planned, rest)
+        place = range(len(self))[index]
+        if place < count:
+            return self._first[place]
+        return Queued(self._planned[self._rest[place - count]])
+
+    def __iter__(self) -> Iterator[Queued]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class QueuedCases(Sequence[Case]):
+    """The cases of a queue, without their snapshots."""
+
+    def __init__(self, queue: Sequence[Queued]) -> None:
+        self._queue = queue
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return QueuedCases(self._queue[index])
+        return self._queue[index].case
+
+    def __iter__(self) -> Iterator[Case]:
+        return (one.case for one in self._queue)
+
+
+def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Queue:
     """The cases of a spec in one run, in order, of all shards.
 
     Args:
@@ -39,7 +98,7 @@ def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> lis
         SpecError: the cases cannot be drawn from the spec.
     """
     if options.case_seed is not None:
-        cases: tuple[Case, ...] = (expand(spec, options.case_seed),)
+        cases: Sequence[Case] = (expand(spec, options.case_seed),)
     else:
         count = spec.count if options.count is None else options.count
         master = spec.seed if options.seed is None else options.seed
@@ -52,12 +111,12 @@ def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> lis
     queued = queue(spec, cases, recalled, only_failed=options.only_failed)
     if selects is None:
         return queued
-    return [one for one in queued if selects(one.case.id, spec.tags)]
+    return Queue([one for one in queued if selects(one.case.id, spec.tags)], (), ())
 
 
 def queue(
-    spec: OpSpec, planned: Iterable[Case], recalled: Sequence[Recalled], *, only_failed: bool = False
-) -> list[Queued]:
+    spec: OpSpec, planned: Sequence[Case], recalled: Sequence[Recalled], *, only_failed: bool = False
+) -> Queue:
     """The planned cases with open failures first. Open failures that are not planned come before them.
 
     A planned case that failed before moves to the front: it keeps its label and runs once. If its seed now makes
@@ -66,26 +125,23 @@ def queue(
     Args:
         only_failed: drop the planned cases that are not open failures.
     """
-    cases = list(planned)
+    places: Sequence[int] = range(len(planned))
     if not recalled:
-        return [] if only_failed else [Queued(case) for case in cases]
-    by_recipe = {recipe(case): case for case in cases}
-    extra, moved = list[Queued](), list[Case]()
+        return Queue((), planned, () if only_failed else places)
+    seeds = {one.case.seed for one in recalled}
+    by_recipe = {recipe(case): place for place, case in enumerate(planned) if case.seed in seeds}
+    extra, moved = list[Queued](), set[int]()
     for one in recalled:
-        planned_case = by_recipe.get(recipe(one.case))
+        place = by_recipe.get(recipe(one.case))
         same = one.snapshot is None or makes(spec, one.case, one.snapshot)
-        if planned_case is not None and same:
-            moved.append(planned_case)
+        if place is not None and same:
+            moved.add(place)
         else:
             case = replace(one.case, label=f"{STORED}{one.case.seed}")
             taken = None if same or one.snapshot is None else replace(one.snapshot, case=case)
             extra.append(Queued(case, taken))
-    front = {case.id for case in moved}
-    return [
-        *_once(extra),
-        *(Queued(case) for case in cases if case.id in front),
-        *(Queued(case) for case in cases if case.id not in front and not only_failed),
-    ]
+    front = [*_once(extra), *(Queued(planned[place]) for place in sorted(moved))]
+    return Queue(front, planned, () if only_failed else [place for place in places if place not in moved])
 
 
 def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 
-from kcheck.cases import shape_classes
+from kcheck.cases import ShapeClasses
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import (
-    Case,
     CaseFinished,
     Compiling,
     Event,
@@ -71,8 +70,9 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
 
 @dataclass(slots=True)
 class _Tally:
-    """The results of one spec's cases so far."""
+    """The results of one spec's cases so far. It does not grow with their number."""
 
+    shapes: ShapeClasses
     only_failed: bool = False  # every case is an open failure, even a planned one
     part: Part | None = None  # the part of the spec's cases that this shard runs
     counts: Counter[Status] = field(default_factory=Counter)
@@ -80,12 +80,12 @@ class _Tally:
     endless: str = ""  # the id of a case that hit the time limit
     ran: bool = False  # a kernel compiled
     recalled: int = 0
-    unsupported: list[Verdict] = field(default_factory=list)
+    unsupported: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)  # why the device does not support cases
     judging: float = 0.0  # seconds, nearly all of them in the reference
     findings: tuple[Finding, ...] = ()  # about the spec as a whole
     reaching: Reaching = field(default_factory=Reaching)
     common: CommonNotes = field(default_factory=CommonNotes)
-    shapes: dict[tuple[int, ...], Case] = field(default_factory=dict)  # a case of each combination of sizes
 
     @property
     def cases(self) -> int:
@@ -94,11 +94,15 @@ class _Tally:
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.status] += 1
         self.seen.update(verdict.checked)
-        self.shapes.setdefault(tuple(verdict.case.dims.values()), verdict.case)
+        self.shapes.add(verdict.case)
         self.ran = self.ran or verdict.rule not in _NOT_RUN
         if verdict.timed_out:
             self.endless = verdict.case.id
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
+
+    def add_unsupported(self, verdict: Verdict) -> None:
+        self.unsupported += 1
+        self.reasons.update(finding.message for finding in verdict.findings if finding.rule == UNSUPPORTED)
 
     def finished(self, spec: OpSpec, planned: int, notes: Mapping[str, int], seconds: float) -> SpecFinished:
         grouped = tuple(tuple(note for note in notes if notes[note] == stage) for stage in range(_ADVICE + 1))
@@ -113,10 +117,10 @@ class _Tally:
             tuple(notes),
             seconds,
             tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
-            len(self.unsupported),
+            self.unsupported,
             self.recalled,
             coverage=self.reaching.result(spec.root),
-            shapes=shape_classes(spec, self.shapes.values()),
+            shapes=self.shapes.found,
             tally=self.reaching.tally(spec.root, grouped) if self.part is not None else None,
         )
 
@@ -200,7 +204,7 @@ class _Run:
             )
         seed = spec.seed if options.seed is None else options.seed
         part = options.parts.get((spec.root, spec.path, spec.op))
-        tally = _Tally(self.options.only_failed, part)
+        tally = _Tally(ShapeClasses(spec), self.options.only_failed, part)
         self._told = True
         try:
             yield SpecStarted(
@@ -247,7 +251,7 @@ class _Run:
             verdict, self._lost = tally.common.take(done.verdict), done.lost
             tally.judging += done.judging
             if self.options.skip_unsupported and verdict.is_unsupported:
-                tally.unsupported.append(verdict)
+                tally.add_unsupported(verdict)
                 continue
             tally.add(verdict)
             tally.reaching.add(done.reached)
@@ -318,13 +322,7 @@ class _Run:
 
     def _note_unsupported(self, tally: _Tally) -> None:
         """Note the cases that the device does not support, once per reason."""
-        reasons = Counter(
-            finding.message
-            for verdict in tally.unsupported
-            for finding in verdict.findings
-            if finding.rule == UNSUPPORTED
-        )
-        for reason, cases in reasons.items():
+        for reason, cases in tally.reasons.items():
             count = f"{cases} case{'s' if cases > 1 else ''}"
             self._note(f"{count} skipped, not supported on the {self.executor.name}: {reason}")
 

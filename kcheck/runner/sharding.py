@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from kcheck.errors import SpecError
 from kcheck.model import OpSpec, SpecRefused, level_word
@@ -63,12 +64,15 @@ def _planned(spec: OpSpec | SpecRefused, options: Options, selects: Matcher | No
         queued = queued_cases(calibrated(spec), options, selects)
     except SpecError as error:  # the run reports it
         return PlannedSpec(spec.path, 0, _digest([str(fault) for fault in error.faults]))
-    recipes = [(one.case.id, recipe(one.case), one.snapshot is not None) for one in queued]
-    return PlannedSpec(spec.path, len(queued), _digest([recipes, digests(spec)]))
+    recipes = ((one.case.id, recipe(one.case), one.snapshot is not None) for one in queued)
+    return PlannedSpec(spec.path, len(queued), _digest(chain(recipes, [digests(spec)])))
 
 
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _digest(contents: Iterable[object]) -> str:
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(json.dumps(content, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _versions() -> dict[str, str]:

@@ -32,7 +32,7 @@ from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
 from kcheck.runner.options import Options
 from kcheck.runner.provenance import digests
-from kcheck.runner.queue import Queued, queued_cases
+from kcheck.runner.queue import Queued, QueuedCases, queued_cases
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
@@ -184,9 +184,11 @@ class LocalWork:
         self._device = device
         self._budget = budget
         self._selects = selects
-        self._queued: list[Queued] = []
+        self._queued: Sequence[Queued] = ()
         self._part: Part | None = None
-        self._before: list[Queued] = []  # earlier cases, of other shards, that self._vacuity has not observed yet
+        self._before: Sequence[
+            Queued
+        ] = ()  # earlier cases, of other shards, that self._vacuity has not observed yet
         self._vacuity = Vacuity()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
@@ -218,7 +220,7 @@ class LocalWork:
 
     def begin_artifact(self) -> None:
         """Start to compile in parallel with the cases: what ``artifact:`` needs, or what the cases need."""
-        cases = tuple(one.case for one in self._queued)
+        cases = QueuedCases(self._queued)
         if not self._options.cases_first:
             self._check_artifact(cases)
         elif (ahead := compile_ahead(self._spec, self._device, cases)) is not None:
@@ -285,7 +287,7 @@ class LocalWork:
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
         """As :meth:`SpecWork.artifact`. ``launched``: what all cases launched, if other processes ran some."""
         if self._options.cases_first:
-            self._check_artifact(tuple(one.case for one in self._queued))
+            self._check_artifact(QueuedCases(self._queued))
         if self._artifact is None:
             return Said()
         try:
@@ -295,7 +297,7 @@ class LocalWork:
 
     def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
         """As :meth:`SpecWork.advice`. ``launched``: as for :meth:`artifact`."""
-        cases = tuple(one.case for one in self._queued)
+        cases = QueuedCases(self._queued)
         return advice_notes(
             self._spec, self._device, cases, lambda: self.launched if launched is None else tuple(launched)
         )
@@ -304,7 +306,7 @@ class LocalWork:
         """As :meth:`SpecWork.seconds`."""
         return time.monotonic() - since
 
-    def _queue(self, spec: OpSpec) -> list[Queued]:
+    def _queue(self, spec: OpSpec) -> Sequence[Queued]:
         queued = queued_cases(spec, self._options, self._selects)
         self._part = self._options.parts.get((spec.root, spec.path, spec.op))
         if self._part is None:
@@ -315,7 +317,7 @@ class LocalWork:
 
     def _follow(self) -> None:
         """Let ``self._vacuity`` observe the earlier cases, which other shards run."""
-        before, self._before = self._before, []
+        before, self._before = self._before, ()
         for one in before:
             if self._vacuity.settled:
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import subprocess
 import sys
@@ -9,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kcheck.device import HOST
 from kcheck.device.cpu import missing
+from kcheck.model import Case
+from kcheck.report import ReportSettings
+from kcheck.report.console import ConsoleReporter
+from kcheck.runner import Options, run
 
 CHILD = Path(__file__).with_name("costs_child.py")
 SPEC = """
@@ -82,3 +89,28 @@ def test_a_spec_is_loaded_and_expanded_once(cost: dict[str, float]) -> None:
     assert cost["total files of the project"] == 2
     assert cost["total expanders"] == 1
     assert cost["total modules"] == 1
+
+
+def test_a_run_keeps_no_cases(project) -> None:
+    """Only the first ones of the plan, even if all have different sizes."""
+    spec = project.spec(
+        """
+        kcheck: 1
+        op: op
+        function: k.py:op
+        reference: r.py:op
+        dims: {N: 0..9, A: 1..100_000, B: 1..100_000}
+        inputs: {x: {shape: [N]}}
+        outputs: {y: {shape: [N]}}
+        """,
+        reference="def op(x):\n    return x + x\n",
+        kernel="def op(x):\n    return x + x\n",
+    )
+    reporter = ConsoleReporter(io.StringIO(), ReportSettings())
+    events = 0
+    for event in run([spec], Options(count=5_000), HOST):
+        reporter.handle(event)
+        events += 1
+    assert events > 5_000
+    gc.collect()
+    assert sum(isinstance(one, Case) for one in gc.get_objects()) < 2_100

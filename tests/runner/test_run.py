@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kcheck.cases import Expander, plan
+from kcheck.cases import ShapeClasses, plan
+from kcheck.cases.shapes import Shapes
 from kcheck.device import choose
 from kcheck.errors import UserError
 from kcheck.model import (
@@ -59,8 +60,8 @@ def cases(found):
 def test_a_spec_is_not_read_again_for_each_case(project, monkeypatch):
     """Its dims and constraints are read for the plan and for the classes of the sizes that ran, not per case."""
     made = []
-    plain = Expander.__init__
-    monkeypatch.setattr(Expander, "__init__", lambda self, spec: made.append(spec.path) or plain(self, spec))
+    plain = Shapes.__init__
+    monkeypatch.setattr(Shapes, "__init__", lambda self, spec: made.append(spec.path) or plain(self, spec))
     found = events([project.spec(SPEC, KERNEL, REFERENCE)])
     assert len(cases(found)) == 7
     assert len(made) == 2
@@ -320,7 +321,7 @@ def test_a_slow_reference_is_named(project, judging, seconds, says):
     module = sys.modules["kcheck.runner.run"]
     of_a_run = module._Run(Options(), module.InProcess(Options(), Scripted("")))
     spec = project.spec(SPEC, KERNEL, REFERENCE)
-    of_a_run._note_slow_reference(spec, module._Tally(judging=judging), seconds)
+    of_a_run._note_slow_reference(spec, module._Tally(ShapeClasses(spec), judging=judging), seconds)
     text = "comparing with the reference (r.py:twice) took 12 s of 14 s; "
     assert [note[: len(text)] for note in of_a_run._notes] == [text] * says
 
