@@ -27,7 +27,7 @@ from kcheck.ptx.syntax.types import TYPES
 
 def find_segment(fn: FunctionLowering, body: Sequence[Operation]) -> Segment | None:
     """The segment of a block that gets a second version; None if there is none."""
-    if fn.width == 1 or fn.carrier is not None or not fn.unit.has_versions or not fn.unit.shared_bytes:
+    if fn.width == 1 or not fn.unit.has_versions or not fn.unit.shared_bytes:
         return None
     segment = find(body, fn.unit.array_of, _may_synchronize) if fn.observers else find(body, fn.unit.array_of)
     if segment is None or sum(len(group.loads) for group in _testable(fn, segment)) < FEWEST_LOADS:

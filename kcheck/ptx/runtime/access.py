@@ -56,8 +56,8 @@ class CompanionMemory(Protocol):
     ) -> Definition:
         """The function that loads or stores the companions of ``width`` elements at any addresses, under a mask.
 
-        A load takes (addresses, mask, pointer to the result, context), and inactive lanes get 0; a store takes
-        (addresses, companion, mask, context). ``element`` is an integer type.
+        A load takes (addresses, mask, context), and inactive lanes get 0; a store takes (addresses, companion,
+        mask, context). ``element`` is an integer type.
         """
         ...
 

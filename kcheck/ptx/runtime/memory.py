@@ -188,10 +188,12 @@ def slow_call(f: FunctionBuilder, access: AccessKind, addresses: Value) -> None:
 def companions_anywhere(f: FunctionBuilder, access: AccessKind, addresses: Value) -> None:
     """Load or store the companions of an access at any addresses, if it has any."""
     if access.companions is not None:
-        companion = {name: f.argument(name) for name in (("s",) if access.store else ("so",))}
+        companion = {"s": f.argument("s")} if access.store else {}
         bits = integer_of(access.element)
         function = access.companions.signature(access.store, bits, access.space, access.width)
-        f.run(function, a=addresses, m=f.argument("m"), **context(f), **companion)
+        found = f.run(function, a=addresses, m=f.argument("m"), **context(f), **companion)
+        if not access.store:
+            f.store(found, f.argument("so"))
 
 
 def _slow(access: AccessKind, declarations: dict[str, str]) -> Definition:

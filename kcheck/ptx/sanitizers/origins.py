@@ -172,6 +172,7 @@ def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> De
     if init:
         dynamic = record_of(f, "launch", Launch).load(Launch.dynamic_shared).to("i64")
         f.fill(worker.pointer_at(Worker.shared_init), -1, dynamic + static_shared)
+        worker.store(Worker.initialized_at, 0)
     origins = worker.records(Worker.origins, Origins)
     origins.store(Origins.before, origins.load(Origins.events))
     return f.definition()

@@ -93,6 +93,9 @@ def place(b: Builder, places: Places, space: str, address: Value, store: bool, l
 
 
 def _shared(b: Builder, places: Places, address: Value, store: bool, inside: bool) -> tuple[Value, Value]:
+    if store:  # what is known about shared memory may change
+        known = f"getelementptr i8, ptr %worker, i64 {Worker.initialized_at.offset}"
+        b.line(f"store i64 0, ptr {b.value(known, 'ptr').text}")
     window = _field(b, Worker, "%worker", Worker.shared)
     shadow = _field(b, Worker, "%worker", Worker.shared_init)
     if inside:
@@ -135,9 +138,10 @@ def _beside(f: FunctionBuilder, access: AccessKind, places: Places, address: Val
 def shadow_signature(store: bool, element: str, space: str, width: int) -> Signature:
     """The signature of :func:`shadow_ir`."""
     name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{width}{element}"
-    M = {"m": vector_type("i1", width)}
-    value = {"s": vector_type(element, width), **M} if store else {**M, "so": "ptr"}
-    return Signature(name, "void", {"a": vector_type("i64", width), **value, **CONTEXT})
+    shadow = vector_type(element, width)
+    value = {"s": shadow} if store else {}
+    given = {"a": vector_type("i64", width), **value, "m": vector_type("i1", width), **CONTEXT}
+    return Signature(name, "void" if store else shadow, given)
 
 
 def shadow_ir(
@@ -145,26 +149,25 @@ def shadow_ir(
 ) -> Definition:
     """The function that loads or stores the shadow of ``width`` elements at any addresses, under a mask.
 
-    A load takes (addresses, mask, pointer to the result, context), and inactive lanes get 0; a store takes
-    (addresses, shadow, mask, context). ``element`` is an integer type.
+    A load takes (addresses, mask, context), and inactive lanes get 0; a store takes (addresses, shadow, mask,
+    context). ``element`` is an integer type.
     """
     signature = shadow_signature(store, element, space, width)
     f = FunctionBuilder(signature, "noinline", width, declarations)
     size, mask = max(LLVM_BITS[element] // 8, 1), f.argument("m")
     at = place(f, places, space, f.argument("a"), store, f.lanes_const("i64", range(width)), False)
     if width == 1:
-        if not store:
-            f.store(f.const(element, 0), f.argument("so"))
         with f.if_(mask):
             pointer = f.cast("inttoptr", at, "ptr")
             if store:
                 f.store(f.argument("s"), pointer)
             else:
-                f.store(f.load(element, pointer), f.argument("so"))
+                f.ret(f.load(element, pointer))
+        f.ret(None if store else 0)
     elif store:
         masked_scatter(f, f.argument("s"), at, size, mask)
     else:
-        f.store(masked_gather(f, element, at, size, mask), f.argument("so"))
+        f.ret(masked_gather(f, element, at, size, mask))
     return f.definition()
 
 

@@ -9,11 +9,11 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
 from kcheck.ptx.ir.calls import call
-from kcheck.ptx.isa.events import Access, Arrange, Carrier, Companion, Observer, Update
+from kcheck.ptx.isa.events import Access, AccessGroup, Arrange, Carrier, Companion, Observer, Update
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.move import part_of
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView, has_source, posted_kind, sources
-from kcheck.ptx.sanitizers.init import warp
+from kcheck.ptx.sanitizers.init import groups, warp
 from kcheck.ptx.sanitizers.init.memory import UNWRITTEN, unwritten_ir
 from kcheck.ptx.sanitizers.init.registers import Shadows, companion_registers
 from kcheck.ptx.sanitizers.init.rows import row_shadows
@@ -88,6 +88,23 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     def follows(self, i: Instruction) -> bool:
         """Whether an access may read uninitialized bits."""
         return id(i) not in self.defined
+
+    def groups(self, load: Instruction) -> bool:
+        """Loads of any type."""
+        return True
+
+    def accesses_group(self, group: AccessGroup) -> Value:
+        """Whether all elements that the loads read are initialized."""
+        fn = self.fn
+        ranges = groups.spans(group, fn.width)
+        function = groups.initialized_signature(ranges)
+        if function.name not in fn.unit.definitions:
+            fn.unit.definitions[function.name] = groups.initialized_ir(
+                ranges, fn.unit.shared_bytes, fn.unit.declarations
+            )
+        return call(
+            fn.b, function, launch=Value("%launch", "ptr"), worker=Value("%worker", "ptr"), a=group.address
+        )
 
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
         """The shadow of a loaded value. Records the load in lanes where the value is undefined."""

@@ -210,10 +210,9 @@ class Shadows:
         """The shadow of memory, in any space."""
         fn, b = self.fn, self.fn.b
         name = fn.unit.companion_access(places(fn.unit), False, element, space)
-        place = self.slot(element, fn.width)
-        address, mask = b.splat(address), b.splat(mask)
-        b.invoke(name, "void", f"{b.typed(address)}, {b.typed(mask)}, ptr {place}, {fn.context(site)}")
-        return self.loaded(place, element, fn.width)
+        address, mask, whole = b.splat(address), b.splat(mask), integer_of(element)
+        given = f"{b.typed(address)}, {b.typed(mask)}, {fn.context(site)}"
+        return b.invoke(name, vector_type(whole, fn.width), given, whole, fn.width)
 
     def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
         """Set the shadow of memory."""
