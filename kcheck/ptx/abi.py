@@ -265,10 +265,7 @@ class Worker(ctypes.Structure):
         ("stack_bytes", ctypes.c_uint64),  # native stack that the code may use below the frame of kcheck_run
         ("stack_limit", ctypes.c_uint64),  # written by the code
         ("shared_init", ctypes.c_uint64),  # address of a byte for each byte of the shared window, for initcheck
-        (
-            "origins",
-            ctypes.c_uint64,
-        ),  # address of Origins and Origin[sites][threads up to a multiple of 32]
+        ("origins", ctypes.c_uint64),  # address of Origins and Origin[sites][threads up to a multiple of 32]
         ("grid_site", ctypes.c_uint64),  # written by the code: the site of the grid barrier at which a block waits
         # Private to initcheck: ranges of shared memory that were initialized when it looked last, and the address
         # from which on; 0 if shared memory was written since then.
