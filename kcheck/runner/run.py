@@ -70,7 +70,7 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
 
 @dataclass(slots=True)
 class _Tally:
-    """The results of one spec's cases so far. It does not grow with their number."""
+    """The results of one spec's cases so far. It keeps no cases."""
 
     shapes: ShapeClasses
     only_failed: bool = False  # every case is an open failure, even a planned one
