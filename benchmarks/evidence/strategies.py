@@ -112,7 +112,7 @@ def adversarial(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
 
 def mix(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
     """What ``kcheck run`` tries: the examples, then seeds that cover pairs of sizes, dtypes, layouts, values."""
-    return plan(spec, count=count, master=master)
+    return tuple(plan(spec, count=count, master=master))
 
 
 def of_dtypes(accepted: Callable[[str], bool]) -> Strategy:
@@ -128,7 +128,8 @@ def of_dtypes(accepted: Callable[[str], bool]) -> Strategy:
         examples = tuple(
             e for e in spec.examples if all(d in narrowed[name].choices for name, d in e.dtypes.items())
         )
-        return plan(dataclasses.replace(spec, dtypes=narrowed, examples=examples), count=count, master=master)
+        narrow = dataclasses.replace(spec, dtypes=narrowed, examples=examples)
+        return tuple(plan(narrow, count=count, master=master))
 
     return cases
 

@@ -7,14 +7,15 @@ the seed that adds the most untried pairs, the earliest one in a tie.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from kcheck.cases.expand import Expander, expand
+from kcheck.lazy import Lazy
 from kcheck.model import Case, OpSpec
 from kcheck.rng import derive
 
@@ -62,52 +63,22 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     for number in numbers[len(chosen) :]:
         _generated(expander, master, number)  # a case that cannot be expanded is refused before the first one runs
     drawn: dict[str, Any] = {}
-    kept = [_sharing(case, drawn) for case in (*examples, *_each(expander, master, numbers[:_MOST_KEPT]))]
+    first = (_generated(expander, master, number) for number in numbers[:_MOST_KEPT])
+    kept = [_sharing(case, drawn) for case in (*examples, *first)]
     if count <= _MOST_KEPT:
         return tuple(kept)
-    return _LongPlan(expander, master, kept, numbers[_MOST_KEPT:])
 
+    def case_at(place: int) -> Case:
+        if place < len(kept):
+            return kept[place]
+        return _generated(expander, master, numbers[place - len(examples)])
 
-class _LongPlan(Sequence[Case]):
-    """A plan whose later cases are expanded whenever they are used.
-
-    Args:
-        first: the first cases.
-        rest: the numbers of the others.
-    """
-
-    def __init__(self, expander: Expander, master: int, first: Sequence[Case], rest: Numbers) -> None:
-        self._expander = expander
-        self._master = master
-        self._first = first
-        self._rest = rest
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._rest)
-
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return tuple(self[place] for place in range(*index.indices(len(self))))
-        place = range(len(self))[index]
-        if place < len(self._first):
-            return self._first[place]
-        return _generated(self._expander, self._master, self._rest[place - len(self._first)])
-
-    def __iter__(self) -> Iterator[Case]:
-        return map(self.__getitem__, range(len(self)))
+    return Lazy(range(len(examples) + count), case_at)
 
 
 def _generated(expander: Expander, master: int, number: int | np.int32) -> Case:
     label = f"iter_{number}"
     return expander.case(derive(master, label), label)
-
-
-def _each(expander: Expander, master: int, numbers: Iterable[int | np.int32]) -> Iterator[Case]:
-    return (_generated(expander, master, number) for number in numbers)
 
 
 def _sharing(case: Case, drawn: dict[str, Any]) -> Case:

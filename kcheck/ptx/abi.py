@@ -267,8 +267,8 @@ class Worker(ctypes.Structure):
         ("shared_init", ctypes.c_uint64),  # address of a byte for each byte of the shared window, for initcheck
         ("origins", ctypes.c_uint64),  # address of Origins and Origin[sites][threads up to a multiple of 32]
         ("grid_site", ctypes.c_uint64),  # written by the code: the site of the grid barrier at which a block waits
-        # Private to initcheck: ranges of shared memory that were initialized when it looked last, and the address
-        # from which on; 0 if shared memory was written since then.
+        # Private to initcheck: the ranges of shared memory that it last found initialized, and the address from
+        # which they are counted; 0 if shared memory has been written since.
         ("initialized_at", ctypes.c_uint64),
         ("initialized_ranges", ctypes.c_uint64),
     ]

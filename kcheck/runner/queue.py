@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import overload
 
 from kcheck.cases import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
+from kcheck.lazy import Lazy
 from kcheck.model import Case, OpSpec, Snapshot
 from kcheck.runner.options import STORED, Options, Recalled
 from kcheck.runner.select import Matcher
@@ -30,65 +30,7 @@ class Queued:
         return None if self.snapshot is None else restore(self.snapshot)
 
 
-class Queue(Sequence[Queued]):
-    """The cases to run, in order. A plan may have 100,000, so it makes the later ones when they are used.
-
-    Args:
-        first: those that run first.
-        planned: the plan.
-        rest: the indices in the plan of those that follow.
-    """
-
-    def __init__(self, first: Sequence[Queued], planned: Sequence[Case], rest: Sequence[int]) -> None:
-        self._first = first
-        self._planned = planned
-        self._rest = rest
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._rest)
-
-    @overload
-    def __getitem__(self, index: int) -> Queued: ...
-    @overload
-    def __getitem__(self, index: slice) -> Queue: ...
-    def __getitem__(self, index: int | slice) -> Queued | Queue:
-        count = len(self._first)
-        if isinstance(index, slice):
-            begin, end, _ = index.indices(len(self))
-            rest = self._rest[max(begin - count, 0) : max(end - count, 0)]
-            return Queue(self._first[begin:end], self._planned, rest)
-        place = range(len(self))[index]
-        if place < count:
-            return self._first[place]
-        return Queued(self._planned[self._rest[place - count]])
-
-    def __iter__(self) -> Iterator[Queued]:
-        return map(self.__getitem__, range(len(self)))
-
-
-class QueuedCases(Sequence[Case]):
-    """The cases of a queue, without their snapshots."""
-
-    def __init__(self, queue: Sequence[Queued]) -> None:
-        self._queue = queue
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    @overload
-    def __getitem__(self, index: int) -> Case: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Case]: ...
-    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
-        if isinstance(index, slice):
-            return QueuedCases(self._queue[index])
-        return self._queue[index].case
-
-    def __iter__(self) -> Iterator[Case]:
-        return (one.case for one in self._queue)
-
-
-def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Queue:
+def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Sequence[Queued]:
     """The cases of a spec in one run, in order, of all shards.
 
     Args:
@@ -111,12 +53,12 @@ def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Que
     queued = queue(spec, cases, recalled, only_failed=options.only_failed)
     if selects is None:
         return queued
-    return Queue([one for one in queued if selects(one.case.id, spec.tags)], (), ())
+    return [one for one in queued if selects(one.case.id, spec.tags)]
 
 
 def queue(
     spec: OpSpec, planned: Sequence[Case], recalled: Sequence[Recalled], *, only_failed: bool = False
-) -> Queue:
+) -> Sequence[Queued]:
     """The planned cases with open failures first. Open failures that are not planned come before them.
 
     A planned case that failed before moves to the front: it keeps its label and runs once. If its seed now makes
@@ -125,9 +67,8 @@ def queue(
     Args:
         only_failed: drop the planned cases that are not open failures.
     """
-    places: Sequence[int] = range(len(planned))
-    if not recalled:
-        return Queue((), planned, () if only_failed else places)
+    if only_failed and not recalled:
+        return ()
     seeds = {one.case.seed for one in recalled}
     by_recipe = {recipe(case): place for place, case in enumerate(planned) if case.seed in seeds}
     extra, moved = list[Queued](), set[int]()
@@ -141,7 +82,14 @@ def queue(
             taken = None if same or one.snapshot is None else replace(one.snapshot, case=case)
             extra.append(Queued(case, taken))
     front = [*_once(extra), *(Queued(planned[place]) for place in sorted(moved))]
-    return Queue(front, planned, () if only_failed else [place for place in places if place not in moved])
+    if only_failed:
+        return front
+    rest = [place for place in range(len(planned)) if place not in moved] if moved else range(len(planned))
+
+    def queued_at(place: int) -> Queued:
+        return front[place] if place < len(front) else Queued(planned[rest[place - len(front)]])
+
+    return Lazy(range(len(front) + len(rest)), queued_at)
 
 
 def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:

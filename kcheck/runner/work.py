@@ -21,6 +21,7 @@ from kcheck.cases import materialize, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
+from kcheck.lazy import Lazy
 from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
@@ -32,7 +33,7 @@ from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
 from kcheck.runner.options import Options
 from kcheck.runner.provenance import digests
-from kcheck.runner.queue import Queued, QueuedCases, queued_cases
+from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
@@ -186,9 +187,8 @@ class LocalWork:
         self._selects = selects
         self._queued: Sequence[Queued] = ()
         self._part: Part | None = None
-        self._before: Sequence[
-            Queued
-        ] = ()  # earlier cases, of other shards, that self._vacuity has not observed yet
+        # Earlier cases, of other shards, that self._vacuity has not observed yet.
+        self._before: Sequence[Queued] = ()
         self._vacuity = Vacuity()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
@@ -220,15 +220,18 @@ class LocalWork:
 
     def begin_artifact(self) -> None:
         """Start to compile in parallel with the cases: what ``artifact:`` needs, or what the cases need."""
-        cases = QueuedCases(self._queued)
         if not self._options.cases_first:
-            self._check_artifact(cases)
-        elif (ahead := compile_ahead(self._spec, self._device, cases)) is not None:
+            self._check_artifact()
+        elif (ahead := compile_ahead(self._spec, self._device, self._cases)) is not None:
             self._stack.callback(ahead.cancel)
 
-    def _check_artifact(self, cases: Sequence[Case]) -> None:
+    @property
+    def _cases(self) -> Sequence[Case]:
+        return Lazy(range(len(self._queued)), lambda number: self._queued[number].case)
+
+    def _check_artifact(self) -> None:
         if self._spec.artifact is not None and self._options.is_whole:
-            self._artifact = self._stack.enter_context(ArtifactCheck(self._spec, self._device, cases))
+            self._artifact = self._stack.enter_context(ArtifactCheck(self._spec, self._device, self._cases))
 
     def run(self, number: int, *, observe: bool = True) -> Ran:
         """Run one case.
@@ -287,7 +290,7 @@ class LocalWork:
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
         """As :meth:`SpecWork.artifact`. ``launched``: what all cases launched, if other processes ran some."""
         if self._options.cases_first:
-            self._check_artifact(QueuedCases(self._queued))
+            self._check_artifact()
         if self._artifact is None:
             return Said()
         try:
@@ -297,9 +300,8 @@ class LocalWork:
 
     def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
         """As :meth:`SpecWork.advice`. ``launched``: as for :meth:`artifact`."""
-        cases = QueuedCases(self._queued)
         return advice_notes(
-            self._spec, self._device, cases, lambda: self.launched if launched is None else tuple(launched)
+            self._spec, self._device, self._cases, lambda: self.launched if launched is None else tuple(launched)
         )
 
     def seconds(self, since: float) -> float:
