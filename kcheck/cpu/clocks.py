@@ -7,10 +7,15 @@ block and points at nodes that it includes, so that joining two costs the same h
 
 Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
 thread; it synchronizes with an operation that observes the written value, also through a chain of atomics. The
-order assumed here is stronger than the ISA guarantees, in three ways that programs rely on: every observer
-acquires, with or without a fence; accesses that a thread has fenced before a barrier may be published by another
-thread after it; and a plain write comes after the atomics of other blocks on its address if its thread has
-observed that address, so the last block can reset the counter from which it knows that it is the last.
+order assumed here is stronger than the ISA guarantees, in three ways that programs rely on: every observer but one
+that takes a lock acquires, with or without a fence, also for the lanes with which it then meets; accesses that a
+thread has fenced before a barrier may be published by another thread after it; and a plain write comes after the
+atomics of other blocks on its address if its thread has observed that address, so the last block can reset the
+counter from which it knows that it is the last.
+
+A thread that takes a lock knows what it observed from its next fence or barrier on. To say what an unordered
+pair lacks, two more orders are kept from the moment that they differ: in one, fences and atomics of block scope
+reach all blocks; in the other, locks acquire by themselves.
 """
 
 from __future__ import annotations
@@ -18,11 +23,14 @@ from __future__ import annotations
 import bisect
 import ctypes
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.sanitizers.race.layout import (
+    ACQUIRE,
+    ORDERED,
     RESETS,
+    SCOPE,
     SITE_MASK,
     THREAD_BITS,
     THREAD_MASK,
@@ -36,6 +44,8 @@ ALL = -1
 
 
 _OFFSET = (1 << 32) - 1
+_ORDERED = ORDERED - (1 << 32)
+"""As the 32-bit integer that the callback returns."""
 _ENOUGH = 32
 """The most races of one kind that are examined between grid barriers: to show that there is no path takes long."""
 
@@ -84,25 +94,53 @@ class Clocks:
         self._places: dict[int, _ClockPlace] = {}
         self._observed: dict[int, dict[int, int]] = {}  # by address, when threads of the block first observed it
         self._refused: dict[tuple[int, int, int], int] = {}
+        self._pending: dict[int, KnownAccesses] = {}  # what a thread observed when it took a lock, until a fence …
+        self._pending_within: dict[int, KnownAccesses] = {}  # … which may be for the block only
+        self._grants = 0  # SCOPE or ACQUIRE, in an order that has more
+        self._others: dict[int, Clocks] = {}  # the orders of the same events with a grant
 
     def reset(self) -> None:
         """Begin a launch, or continue after a grid barrier: all threads know of everything before."""
         self._starts.clear()
         self._places.clear()
         self._refused.clear()
+        self._others.clear()
         self._begin()
 
     def _begin(self) -> None:
-        for table in (self._knows, self._fenced, self._fenced_within):
+        for table in self._tables:
             table.clear()
         self._observed.clear()
+
+    @property
+    def _tables(self) -> tuple[dict[int, KnownAccesses], ...]:
+        return self._knows, self._fenced, self._fenced_within, self._pending, self._pending_within
+
+    def _part(self, grant: int) -> None:
+        """Keep the order that grants something from now on."""
+        if self._grants or grant in self._others:
+            return
+        other = self._others[grant] = Clocks(self._state, self._lanes)
+        other._grants = grant
+        other._starts = list(self._starts)
+        for mine, table in zip(self._tables, other._tables, strict=True):
+            table.update(mine)
+        other._observed = {address: dict(threads) for address, threads in self._observed.items()}
+        other._places = {address: replace(place) for address, place in self._places.items()}
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
         """Handle an event (:class:`kcheck.ptx.sanitizers.race.layout.RaceEvent`); returns the answer."""
         if event == RaceEvent.DECIDE:
             return self._decide(a, b, c, d)
-        if event == RaceEvent.STRONG:
-            self._strong(a, Strong.from_address(b))
+        strong = Strong.from_address(b) if event == RaceEvent.STRONG else None
+        if (event == RaceEvent.FENCE and c) or (strong is not None and strong.within):
+            self._part(SCOPE)
+        if strong is not None and strong.waits:
+            self._part(ACQUIRE)
+        for other in self._others.values():
+            other.tell(event, a, b, c, d)
+        if strong is not None:
+            self._strong(a, strong)
         elif event == RaceEvent.FENCE:
             for thread in _threads(a, b):
                 self._fence(thread, bool(c))
@@ -125,6 +163,10 @@ class Clocks:
         return KnownAccesses(self._state.now, 0, includes=distinct)
 
     def _barrier(self) -> None:
+        for table in (self._pending, self._pending_within):
+            for thread, pending in table.items():
+                self._observe(thread, pending)
+            table.clear()
         for table in (self._knows, self._fenced, self._fenced_within):
             joined = self._join(table.values())
             table.clear()
@@ -132,7 +174,7 @@ class Clocks:
                 table[ALL] = joined
 
     def _together(self, threads: list[int]) -> None:
-        for table in (self._knows, self._fenced, self._fenced_within):
+        for table in self._tables:
             joined = self._join(_of(table, thread) for thread in threads)
             if joined is not None:
                 table.update(dict.fromkeys(threads, joined))
@@ -149,10 +191,14 @@ class Clocks:
             known = max(synced, self._lanes[thread * 32 + lane])
             if known > state.barrier and 32 * warp + lane != thread:
                 before[32 * warp + lane] = known
+        is_wide = not within or self._grants == SCOPE
+        self._observe(thread, self._pending_within.pop(thread, None))
+        if is_wide:
+            self._observe(thread, self._pending.pop(thread, None))
         own = _of(self._knows, thread)
         made = KnownAccesses(state.now, state.start, before, () if own is None else (own,))
         self._fenced_within[thread] = made
-        if not within:
+        if is_wide:
             self._fenced[thread] = made
 
     def _strong(self, t0: int, access: Strong) -> None:
@@ -166,9 +212,14 @@ class Clocks:
             place = self._places.get(addresses[lane])
             if access.reads and place is not None:
                 self._observed.setdefault(addresses[lane], {}).setdefault(thread, self._state.now)
-                self._observe(thread, place.everywhere)
-                if place.block == block:
-                    self._observe(thread, place.within)
+                within = place.within if place.block == block else None
+                if access.waits and self._grants != ACQUIRE:
+                    for table, seen in ((self._pending, place.everywhere), (self._pending_within, within)):
+                        if (joined := self._join((table.get(thread), seen))) is not None:
+                            table[thread] = joined
+                else:
+                    self._observe(thread, place.everywhere)
+                    self._observe(thread, within)
             if access.writes >> lane & 1:
                 if access.releases:
                     self._state.now += 1
@@ -189,7 +240,7 @@ class Clocks:
         self._state.published += 1
         if not is_chain:
             place.everywhere = place.within = None
-        if not within:
+        if not within or self._grants == SCOPE:
             place.everywhere = self._chain(place.everywhere, _of(self._fenced, thread))
         if place.block != self._state.start:
             place.block, place.within = self._state.start, None
@@ -203,18 +254,18 @@ class Clocks:
     # --- queries
 
     def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
-        """1 if the access is known, or if enough unknown accesses of its kind were found; else 0."""
+        """ORDERED if the access is known, or if enough unknown accesses of its kind were found; else what would
+        have ordered it: SCOPE, ACQUIRE or 0."""
         if info >> RESETS & 1 and self._has_observed(
             mine & THREAD_MASK, stamp, (where & ~1) + (mine >> RESETS & _OFFSET)
         ):
-            return 1
+            return _ORDERED
         kind = (mine >> THREAD_BITS & SITE_MASK, info >> THREAD_BITS & SITE_MASK, where)
-        if self._refused.get(kind, 0) >= _ENOUGH:
-            return 1
-        if self._is_ordered(mine & THREAD_MASK, info & THREAD_MASK, stamp):
-            return 1
+        thread, other = mine & THREAD_MASK, info & THREAD_MASK
+        if self._refused.get(kind, 0) >= _ENOUGH or self._is_ordered(thread, other, stamp):
+            return _ORDERED
         self._refused[kind] = self._refused.get(kind, 0) + 1
-        return 0
+        return sum(g for g, granted in self._others.items() if granted._is_ordered(thread, other, stamp))
 
     def _has_observed(self, thread: int, stamp: int, address: int) -> bool:
         """Whether a thread, or another one before the last barrier, has observed an address after an atomic of

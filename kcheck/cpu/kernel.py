@@ -21,7 +21,7 @@ from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
-from kcheck.ptx.program import ParamSlot, PointerUse, Program, SchedulerVariant, SharedVariable, Site
+from kcheck.ptx.program import AccessRole, ParamSlot, PointerUse, Program, SchedulerVariant, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -186,9 +186,14 @@ def _to_json(program: Program) -> dict[str, Any]:
     return fields
 
 
+def _site(fields: dict[str, Any]) -> Site:
+    role = fields["role"] and AccessRole(**fields["role"] | {"reaches": tuple(fields["role"]["reaches"])})
+    return Site(**fields | {"stack": tuple(map(tuple, fields["stack"])), "role": role})
+
+
 def _from_json(fields: dict[str, Any]) -> Program:
     fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
-    fields["sites"] = tuple(Site(**site | {"stack": tuple(map(tuple, site["stack"]))}) for site in fields["sites"])
+    fields["sites"] = tuple(map(_site, fields["sites"]))
     for space in ("shared", "local"):
         fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
     fields["checks"] = Checks(**fields["checks"])

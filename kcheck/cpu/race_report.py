@@ -8,15 +8,19 @@ from kcheck.cpu.faults import place
 from kcheck.cpu.naming import Naming
 from kcheck.dataclass import dataclass
 from kcheck.model import Finding, Index3
-from kcheck.ptx.program import Site
+from kcheck.ptx.program import AccessRole, Site
 from kcheck.ptx.sanitizers.race.layout import (
+    ACQUIRE,
     INFLIGHT,
+    MET,
     REPLICATED,
     SAME_VALUE,
+    SCOPE,
     SITE_MASK,
     UNCHANGED,
     Race,
 )
+from kcheck.ptx.syntax.opcodes import ATOMICS, STRONG
 from kcheck.ptx.syntax.symbols import ITEMSIZES, TYPE_CODES
 
 SHARED = "shared"
@@ -39,6 +43,22 @@ class RaceSide:
     @property
     def described(self) -> Site | None:
         return self.sites[self.site] if self.site < min(len(self.sites), SITE_MASK) else None
+
+    @property
+    def role(self) -> AccessRole:
+        """The role of the access in its kernel; the default if nothing is known."""
+        described = self.described
+        return AccessRole() if described is None or described.role is None else described.role
+
+    @property
+    def is_volatile(self) -> bool:
+        return self.described is not None and ".volatile" in self.described.text
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it is an atomic, or a load or store with a scope."""
+        words = set() if self.described is None else set(self.described.text.split("."))
+        return bool(words & (ATOMICS | STRONG - {"volatile"}))
 
     @property
     def verb(self) -> str:
@@ -116,9 +136,20 @@ ENDINGS = {
     "same": ": the same value",
     "unchanged": " with no synchronization between them; the write does not change the value",
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
+    "met": " with only a shuffle, vote or match between them, which does not order memory",
+    "narrow": " as well: an atomic with the scope of a block is not atomic for other blocks",
+    "scope": " with no synchronization between them: the fence or atomic in between has the scope of a block",
+    "acquire": " with no synchronization between them: no fence follows where the lock is taken",
+    "volatile": " with no synchronization between them; volatile does not order accesses",
 }
 
+ERRORS = frozenset({"race", "filling", "met", "narrow", "scope", "acquire"})
+"""The kinds of races that are errors at any level."""
+
 FIXES = {
+    "narrow": "use an atomic with the scope of the device: without _block in its name, or thread_scope_device",
+    "scope": "use a fence and atomics with the scope of the device: cuda.threadfence()",
+    "acquire": "put cuda.threadfence() after the loop that takes the lock, and before the atomic that releases it",
     "filling": "wait for the copy with cp.async.wait_group, then call cuda.syncthreads()",
     "same": "let one thread write it",
     "copies": "",
@@ -128,8 +159,11 @@ FIXES = {
 
 
 def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
-    """``race``; ``filling`` for a copy without a wait; ``copies`` for differing copies of one value; or why a race
-    is harmless: ``same``, ``unchanged`` or ``test`` (docs/sanitizers.md)."""
+    """``race``; ``filling`` for a copy without a wait; ``met`` if lanes only exchanged values in between;
+    ``scope`` and ``acquire`` if a fence or atomic does not reach, or a fence after a lock is missing; ``narrow``
+    for an atomic of block scope beside one of another block; ``volatile`` for two volatile accesses of global
+    memory; ``copies`` for differing copies of one value; or why a race is harmless: ``same``, ``unchanged`` or
+    ``test`` (docs/sanitizers.md)."""
     if race.record == INFLIGHT:
         return "filling"
     if race.benign == SAME_VALUE:
@@ -139,10 +173,21 @@ def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
     if race.benign == UNCHANGED:
         return "unchanged"
     for side, against in ((here, other), (other, here)):
-        is_test = side.described is not None and side.described.tests
-        if is_test and against.described is not None and against.described.text.startswith(("atom.", "red.")):
+        if (
+            side.role.tests
+            and against.described is not None
+            and against.described.text.startswith(("atom.", "red."))
+        ):
             return "test"
-    return "race"
+    if here.is_strong and other.is_strong:
+        return "narrow"
+    lacks = next((name for bit, name in _LACKS.items() if race.lacks & bit), "")
+    if not lacks and race.base and here.is_volatile and other.is_volatile:
+        return "volatile"
+    return lacks or "race"
+
+
+_LACKS = {MET: "met", SCOPE: "scope", ACQUIRE: "acquire"}
 
 
 def weight_of(finding: Finding) -> int:
@@ -158,52 +203,80 @@ def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool, co
         is_one_warp: whether blocks have at most 32 threads.
         cooperative: whether the launch allows grid barriers.
     """
-    if place(here.described) == place(other.described) is not None:
-        fix = "give each thread its own element, or use cuda.atomic"
-        if race.is_near and other.verb == "reads":
-            fix = _UPDATE if _updates(other) else _SHIFT
-    elif not race.is_near and cooperative:
-        fix = f"blocks run in any order: put grid.sync() {_between(here, other)}, or use cuda.atomic"
-    elif not race.is_near:
-        fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
-    elif _is_update(here, other) or _is_update(other, here):
-        fix = _UPDATE
-    elif "copies to" in (here.verb, other.verb):
-        fix = f"wait for the copy with cp.async.wait_group, and put cuda.syncthreads() {_between(here, other)}"
-    elif is_one_warp:  # in a larger block, other threads may race across warps on the same lines
-        between = _between(here, other)
-        fix = f"put cuda.syncwarp() or cuda.syncthreads() {between}: lanes of a warp do not run in lockstep"
+    is_line = place(here.described) == place(other.described) is not None
+    if not race.is_near:
+        fix = _fix_of_blocks(here, other, is_line=is_line, cooperative=cooperative)
+    elif _is_lost_update(here, other) or _is_lost_update(other, here):
+        fix = "to update one element, use cuda.atomic"
+        if here.role.in_loop and here.role.element == "any":
+            fix += "; if each thread has its own, put cuda.syncthreads() between iterations"
+    elif is_line and other.verb != "reads":
+        own = "give each thread its own element"
+        is_one = here.role.element == other.role.element == "one"
+        fix = f"let one thread write it, or {own}" if is_one else f"{own}, or use cuda.atomic"
     else:
-        fix = f"put cuda.syncthreads() {_between(here, other)}"
+        fix = _barrier(race, here, other, is_line=is_line, is_one_warp=is_one_warp)
     # The atomic may be a lock, a ticket or a flag, which does not order accesses without a fence.
     guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
     return fix + ("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides" if guarded else "")
 
 
-_UPDATE = "to add to one element, use cuda.atomic; in a loop, put cuda.syncthreads() between iterations"
-
-_SHIFT = (
-    "put cuda.syncthreads() between iterations of the loop; if it is there already, read into a variable, put "
-    "cuda.syncthreads() after it, then write"
-)
-"""Fixes for races of a line with itself: each thread updates the same element, or reads another's."""
-
-
-def _updates(reader: RaceSide) -> bool:
-    """Whether the line that reads an element also writes to the address that it reads."""
-    read = reader.described
-    return read is not None and any(
-        site.address == read.address and site.text.startswith("st") and place(site) == place(read)
-        for site in reader.sites
-    )
+def _fix_of_blocks(here: RaceSide, other: RaceSide, *, is_line: bool, cooperative: bool) -> str:
+    """The fix for a race between blocks. ``is_line``: whether both accesses are on one line."""
+    if is_line:
+        return "give each thread its own element, or use cuda.atomic"
+    if cooperative:
+        return f"blocks run in any order: put grid.sync() {_between(here, other)}, or use cuda.atomic"
+    return "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
 
 
-def _is_update(writer: RaceSide, reader: RaceSide) -> bool:
-    """Whether the accesses are the write and the read of a read-modify-write of one word by several threads."""
+def _barrier(race: Race, here: RaceSide, other: RaceSide, *, is_line: bool, is_one_warp: bool) -> str:
+    """The fix that puts a barrier between two accesses of one block, where all threads reach it."""
+    in_branch = here.role.in_branch and other.role.in_branch
+    where = ", where all threads of the block reach it" if in_branch else ""
+    if race.lacks & MET:
+        return f"put cuda.syncwarp() {_gap(here, other)}: a shuffle, vote or match does not order memory"
+    wait = "wait for the copy with cp.async.wait_group, and " if "copies to" in (here.verb, other.verb) else ""
+    call, why = "cuda.syncthreads()", ""
+    if not race.across and not wait:
+        call, why = "cuda.syncwarp()", ": lanes of a warp do not run in lockstep"
+        where = where.replace("threads of the block", "lanes of the warp")
+        if not is_one_warp:  # this case is perhaps too small for the others
+            why = ", or cuda.syncthreads() if other warps use the element, too"
+    if not is_line:
+        return f"{wait}put {call} {_gap(here, other)}{where}{why}"
+    split = f"read into a variable, put {call} after it{where}, then write{why}"
+    if not here.role.in_loop:
+        return split
+    return f"put {call} between iterations of the loop; if it is there already, {split}"
+
+
+def _is_lost_update(writer: RaceSide, reader: RaceSide) -> bool:
+    """Whether the accesses are the write and the read of a read-modify-write of one word by several threads.
+
+    If each thread has its own word, and another thread reads it, a barrier is missing instead."""
     wrote, read = writer.described, reader.described
-    if wrote is None or read is None or not wrote.text.startswith("st"):
+    if wrote is None or read is None or not wrote.text.startswith("st") or writer.role.element == "own":
         return False
-    return read.updates and read.address == wrote.address
+    return reader.role.updates and read.address == wrote.address
+
+
+def _gap(here: RaceSide, other: RaceSide) -> str:
+    """Where the barrier is missing: ``between the write and the read``, or around the end of a loop."""
+    first, second = sorted((here, other), key=lambda side: (line(side.site, side.sites), side.site))
+    forth, back = _leads_to(first, second), _leads_to(second, first)
+    if back and not forth:
+        return f"{_between(second, first)} of the next iteration"
+    if back and forth:
+        return f"{_between(first, second)}, and another at the end of the loop"
+    return _between(first, second)
+
+
+def _leads_to(one: RaceSide, two: RaceSide) -> bool:
+    """Whether a path without a barrier of the block leads from one access to the other."""
+    if one.role.block == two.role.block and one.site < two.site:
+        return True
+    return two.role.block in one.role.reaches
 
 
 def _between(here: RaceSide, other: RaceSide) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import functools
 import math
 import mmap
+import operator
 from dataclasses import replace
 
 from kcheck.cpu.clocks import Clocks
@@ -14,6 +16,7 @@ from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.race_report import (
     ENDINGS,
+    ERRORS,
     FIXES,
     RaceSide,
     fix_of,
@@ -97,7 +100,7 @@ class Races:
         self._state = RaceState()
         self._state.now = 1
         self._races = (Race * RACES)()
-        self._lanes = (ctypes.c_uint32 * 32**3)()
+        self._lanes, self._met_lanes = ((ctypes.c_uint32 * 32**3)() for _ in range(2))
         self._clocks = Clocks(self._state, self._lanes)
         self._fault: BaseException | None = None
         self._tell = _TELL(self._told)  # kept alive while code may call it
@@ -136,8 +139,8 @@ class Races:
         if state.now >= _RENEW:
             self._global.renew()
             self._shared.renew()
-            ctypes.memset(self._lanes, 0, ctypes.sizeof(self._lanes))
-            ctypes.memset(ctypes.addressof(state.synced), 0, ctypes.sizeof(state.synced))
+            for times in (self._lanes, self._met_lanes, state.synced, state.met):
+                ctypes.memset(ctypes.addressof(times), 0, ctypes.sizeof(times))
             state.now = 1
         state.now += 1
         state.replicates = replicates
@@ -151,7 +154,7 @@ class Races:
         state.block_capacity, state.block_count = _BLOCKS, 0
         state.races, state.race_capacity = ctypes.addressof(self._races), RACES
         state.race_count = state.races_dropped = state.unchanged_dropped = state.counted = 0
-        state.lanes = ctypes.addressof(self._lanes)
+        state.lanes, state.met_lanes = ctypes.addressof(self._lanes), ctypes.addressof(self._met_lanes)
         self._clocks.reset()
         return ctypes.addressof(state)
 
@@ -195,17 +198,17 @@ class Races:
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
-        told: dict[tuple[object, ...], Finding] = {}
+        pairs: dict[tuple[object, ...], list[Race]] = {}
         for race in self._races[: self._state.race_count]:
-            finding = self._finding(race, program, grid, block, naming, cooperative)
-            key = (*sorted(line(number, program.sites) for number in (race.site, race.other_site)), race.base)
-            known = told.get(key)
-            if known is None:
-                told[key] = finding
-            else:
-                first = known if weight_of(known) >= weight_of(finding) else finding
-                told[key] = replace(first, count=known.count + finding.count)
-        found = list(told.values())
+            lines = sorted(line(number, program.sites) for number in (race.site, race.other_site))
+            pairs.setdefault((*lines, race.base), []).append(race)
+        found = []
+        for races in pairs.values():
+            for race in races:
+                race.lacks = functools.reduce(operator.and_, (r.lacks for r in races))
+                race.across = max(r.across for r in races)
+            made = [self._finding(race, program, grid, block, naming, cooperative) for race in races]
+            found.append(replace(max(made, key=weight_of), count=sum(race.count for race in races)))
         if self._state.now >= LAST_STAMP:
             message = "stopped checking this launch after 4 billion synchronizations"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
@@ -246,7 +249,7 @@ class Races:
         return Finding(
             "racecheck",
             message + ENDINGS.get(kind, ""),
-            severity="error" if kind in ("race", "filling") else "warn",
+            severity="error" if kind in ERRORS else "warn",
             lenient=kind in ("unchanged", "test"),
             note=kind == "copies",
             fix=fix,

@@ -24,6 +24,30 @@ class ParamSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessRole:
+    """What an access does in its kernel, for the fix of a race.
+
+    Attributes:
+        tests: a plain load that only decides whether an atomic on the same word is tried.
+        updates: a plain load of a word to which the same thread then stores a value computed from it.
+        element: ``own`` if the address differs from thread to thread, ``one`` if it is the same for all threads of
+            a block, ``any`` if neither is known, as for an index that is loaded.
+        in_branch: some threads of the block may skip it.
+        in_loop: it may execute several times.
+        block: the basic block that it is in.
+        reaches: the basic blocks to which a path without a barrier leads.
+    """
+
+    tests: bool = False
+    updates: bool = False
+    element: str = "any"
+    in_branch: bool = False
+    in_loop: bool = False
+    block: int = 0
+    reaches: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One instruction that can fault.
 
@@ -36,9 +60,7 @@ class Site:
         space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
         stack: (file, line, column) of the instruction and of each call that was inlined, innermost first; empty
             unless something was inlined.
-        tests: a plain load that only decides whether an atomic on the same word is tried; set only with racecheck.
-        updates: a plain load of a word to which the same thread then stores a value computed from it; set only
-            with racecheck.
+        role: of a memory access; set only with racecheck.
         address: the address operand of a memory access, as text: two accesses with the same text on one line
             usually access the same element.
     """
@@ -50,8 +72,7 @@ class Site:
     column: int
     space: str
     stack: tuple[tuple[str, int, int], ...] = ()
-    tests: bool = False
-    updates: bool = False
+    role: AccessRole | None = None
     address: str = ""
 
 

@@ -18,7 +18,8 @@ class Step:
     """What every thread of a mask does at one line of the program.
 
     Attributes:
-        what: ``read``, ``write``, ``atomic``, ``barrier``, ``warp``.
+        what: ``read``, ``write``, ``atomic``, ``barrier``, ``warp`` (a barrier of the warp), or ``vote``, which
+            orders nothing.
         space: ``global`` or ``shared``, of an access.
         width: of an access, in bytes.
         first, stride: thread t accesses the element (first + stride * t) % elements.
@@ -48,6 +49,9 @@ BLOCKS = 2
 _SCATTERED = (0, 1, 2, 3, 5, 7, 11, 13, 31, 61)
 """Strides of scattered lanes: odd ones take all elements to different places."""
 
+WARP_STEPS = ("warp", "vote")
+"""Steps of the lanes of a warp together, which access no memory."""
+
 _MASKS = (0xFFFFFFFF, 0xFFFFFFFF, 1, 2, 0x80000000, 0xFFFF, 0x00010001)
 
 
@@ -60,7 +64,7 @@ def draw(seed: int, *, is_one_place: bool = False, has_partial: bool = False) ->
     """
     rng = random.Random(seed)
     kinds = ["read", "write", "read", "write", "barrier"]
-    kinds += ["warp"] * rng.randint(0, 2) + ["atomic"] * rng.randint(0, 2)
+    kinds += rng.choices(("warp", "warp", "vote"), k=rng.randint(0, 2)) + ["atomic"] * rng.randint(0, 2)
     widths = [4] if is_one_place else rng.choice(([4], [4], [4, 8], [1, 4], [2, 8]))
     spaces = rng.choice((["shared"], ["global"], ["shared", "global"]))[: 1 if is_one_place else 2]
     steps = []
@@ -68,7 +72,7 @@ def draw(seed: int, *, is_one_place: bool = False, has_partial: bool = False) ->
         what = rng.choice(kinds)
         if what == "barrier":
             steps.append(Step(what))
-        elif what == "warp":
+        elif what in WARP_STEPS:
             lanes = rng.choice(_MASKS) if has_partial else 0xFFFFFFFF
             steps.append(Step(what, warps=rng.choice((1, 2, 3, 3)), lanes=lanes))
         else:
@@ -92,7 +96,7 @@ def draw_scattered(seed: int) -> list[Step]:
     """A program whose lanes are scattered over more memory, some of them in the same place."""
     rng = random.Random(seed)
     return [
-        step if step.what in ("warp", "barrier") else replace(step, stride=rng.choice(_SCATTERED), span=BYTES)
+        step if step.what in (*WARP_STEPS, "barrier") else replace(step, stride=rng.choice(_SCATTERED), span=BYTES)
         for step in draw(seed)
     ]
 
@@ -102,7 +106,7 @@ def draw_values(seed: int) -> list[Step]:
     rng = random.Random(seed)
     steps = []
     for step in draw(seed):
-        if step.what in ("warp", "atomic"):
+        if step.what in (*WARP_STEPS, "atomic"):
             continue
         if step.what == "write":
             step = replace(step, value=rng.choice((0, 0, 0, 1)))
@@ -133,6 +137,8 @@ def ptx(steps: list[Step]) -> str:
     @%p bra {label};""")
         if step.what == "warp":
             body.append(f"    bar.warp.sync {step.lanes};")
+        elif step.what == "vote":
+            body.append(f"    vote.sync.any.pred %p, %p, {step.lanes};")
         else:
             count = step.span // step.width
             base = "%shared" if step.space == "shared" else "%global"
@@ -259,6 +265,8 @@ def _touched(steps: list[Step]) -> dict[Byte, list[_Done]]:
                 for t in range(THREADS)
                 if step.blocks >> block & 1 and step.warps >> t // 32 & 1 and step.lanes >> t % 32 & 1
             ]
+            if step.what == "vote":
+                continue
             if step.what == "warp":
                 for warp in (0, 1):
                     group = [t for t in taking_part if t[1] // 32 == warp]

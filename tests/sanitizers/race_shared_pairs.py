@@ -303,11 +303,12 @@ def half_of_a_mask(x, y):
 @pair(1, 32, x=counted(32), y=ints(32))
 @cuda.jit
 def met_at_a_shuffle(x, y):
-    """Without the shuffle, at which all lanes meet, there is nothing between the store and the load."""
+    """All lanes meet at a shuffle between the store and the load, but it does not order memory."""
     tile = cuda.shared.array(32, int32)
     t = cuda.threadIdx.x
     tile[t] = x[t]  # racecheck
-    first = cuda.shfl_sync(ALL, x[t], 0)  # bug: first = x[0]
+    first = cuda.shfl_sync(ALL, x[t], 0)
+    cuda.syncwarp()  # bug: pass
     y[t] = tile[31 - t] + first  # racecheck, initcheck?
 
 

@@ -123,12 +123,12 @@ def lanes_synchronised(x, out):
 
 
 @row(grid=1, block=32)
-def lanes_ordered_by_a_shuffle(x, out):
+def lanes_that_meet_at_a_shuffle(x, out):
     s = cuda.shared.array(32, int32)
     t = cuda.threadIdx.x
-    s[t] = x[t]
+    s[t] = x[t]  # race
     v = cuda.shfl_down_sync(0xFFFFFFFF, t, 1)
-    out[t] = s[31 - t] + v
+    out[t] = s[31 - t] + v  # race
 
 
 @row(grid=1, block=64)

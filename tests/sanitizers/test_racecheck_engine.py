@@ -90,15 +90,15 @@ def test_a_line_that_races_with_itself_is_told_how_to_stop(child: DeviceChild) -
     """Threads that update one element need an atomic; threads that read what others write need a barrier between
     the read and the write, which an atomic does not replace."""
     (told,) = child.ask({"kernel": "updates_of_one_element", "width": 16}, SECONDS)
-    assert told["fix"].startswith("to add to one element, use cuda.atomic")
+    assert told["fix"].startswith("to update one element, use cuda.atomic")
     told, *_ = (
         one
         for one in child.ask({"kernel": "update_on_two_lines", "width": 16}, SECONDS)
         if one["line"] != one["other_line"]
     )
-    assert told["fix"].startswith("to add to one element, use cuda.atomic")
+    assert told["fix"].startswith("to update one element, use cuda.atomic")
     (told,) = child.ask({"kernel": "scan_on_one_line", "width": 16}, SECONDS)
-    assert "read into a variable, put cuda.syncthreads() after it, then write" in told["fix"]
+    assert "read into a variable, put cuda.syncthreads() after it, where all threads of" in told["fix"]
     assert "atomic" not in told["fix"]
 
 

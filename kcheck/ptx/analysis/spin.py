@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.analysis.cfg import Cfg, Loop
+from kcheck.ptx.analysis.cfg import Cfg, Loop, is_barrier
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.analysis.lock_free import ends_unless_disturbed
 from kcheck.ptx.syntax.ast import Call, Instruction, Operation
@@ -21,6 +21,18 @@ def may_spin(cfg: Cfg) -> frozenset[int]:
     that updates a word (:mod:`.lock_free`) ends if they do nothing.
     """
     return frozenset(loop.header for loop in cfg.loops if _may_wait(cfg, loop))
+
+
+def polling_loads(cfg: Cfg) -> frozenset[int]:
+    """The strong loads (by ``id``) of loops that only wait: they neither store nor meet a barrier of the block."""
+    found: set[int] = set()
+    for loop in cfg.loops:
+        operations = [operation for n in loop.blocks for operation in cfg.blocks[n].operations]
+        if any(is_barrier(o) or o.opcode in ("st", "red") for o in operations if not isinstance(o, Call)):
+            continue
+        if _may_wait(cfg, loop):
+            found.update(id(o) for o in operations if not isinstance(o, Call) and o.opcode == "ld" and waits(o))
+    return frozenset(found)
 
 
 def _may_wait(cfg: Cfg, loop: Loop) -> bool:

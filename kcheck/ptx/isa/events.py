@@ -211,8 +211,14 @@ class Observer:
 
     # --- lanes of a warp
 
-    def synchronizes(self, members: Value) -> None:
-        """Active lanes that name each other synchronize. ``members``: the mask of lanes that each names, i32."""
+    def synchronizes(self, members: Value, orders: bool) -> None:
+        """Active lanes that name each other meet.
+
+        Args:
+            members: the mask of lanes that each names, i32.
+            orders: whether this orders their memory accesses, as ``bar.warp.sync`` does; a shuffle, a vote and a
+                match only exchange values.
+        """
 
     def joins(self, i: Instruction, here: Value) -> None:
         """A vote, ``match`` or ``redux``: results depend on the second operand in the lanes ``here`` (bits)."""

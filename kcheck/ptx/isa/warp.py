@@ -23,6 +23,7 @@ from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.program import UNNAMED_LANE
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
+from kcheck.ptx.syntax.opcodes import BARRIERS
 from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
@@ -77,7 +78,7 @@ def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value |
         unnamed = b.land(fn.active_bits(), b.invert(named))
         report(fn, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
     for observer in fn.observers:
-        observer.synchronizes(members)
+        observer.synchronizes(members, orders=i.opcode in BARRIERS)
     return members, reads
 
 

@@ -50,6 +50,7 @@ from kcheck.ptx.runtime.layout import (
     KIND_TABLE,
     KINDS,
     MEETING_TABLE,
+    ORDERS_TABLE,
     PLAIN_TABLE,
     POINT_BYTES,
     SHAPE,
@@ -63,7 +64,7 @@ from kcheck.ptx.runtime.layout import (
 )
 from kcheck.ptx.runtime.lookup import BOUNDS, LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
-from kcheck.ptx.syntax.opcodes import PLAIN_ACCESSES
+from kcheck.ptx.syntax.opcodes import BARRIERS, PLAIN_ACCESSES
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -278,6 +279,10 @@ def _queue_copies(
     unit.definitions.update(copies.definitions(unit.copies, watchers, unit.declarations))
 
 
+def _is_barrier(operation: Operation | None) -> bool:
+    return isinstance(operation, Instruction) and operation.opcode in BARRIERS
+
+
 def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> dict[str, str]:
     """The tables that describe the suspension points to the scheduler. ``sites``: of the points."""
     arrivals = [point.arrival for point in points]
@@ -286,6 +291,7 @@ def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> dict[str
         STRICT_TABLE: [int(a.aligned and a.threads is None) for a in arrivals],
         ALIGNED_TABLE: [int(a.aligned) for a in arrivals],
         MEETING_TABLE: meeting([point.operation for point in points]),
+        ORDERS_TABLE: [int(_is_barrier(point.operation)) for point in points],
         KIND_TABLE: [KINDS[a.kind] for a in arrivals],
         SITE_TABLE: sites,
     }

@@ -12,7 +12,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.ir.signature import Definition, Inlining
-from kcheck.ptx.program import GlobalVariable, PointerUse, SharedVariable, Site
+from kcheck.ptx.program import AccessRole, GlobalVariable, PointerUse, SharedVariable, Site
 from kcheck.ptx.runtime import memory
 from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
 from kcheck.ptx.runtime.admission import Admission, admit_ir
@@ -51,8 +51,7 @@ class ModuleLowering:
         companion_memory: returns where companions are in memory; set by a sanitizer that keeps them there.
         observer_columns: columns that observers post for a warp-level operation, after the operands.
         follows_barriers: whether a sanitizer must see each barrier that a block passes.
-        tests: the loads (by ``id``) that only decide whether to try an atomic; set by a sanitizer that needs them.
-        updates: the loads (by ``id``) of words that are updated with what they return; likewise.
+        roles: of accesses (by ``id``); set by a sanitizer that needs them.
         pointers: the parameters that accesses go through; likewise.
         array_of: the shared array that an access (by ``id``) uses, if that is known at compile time.
         bounds: offset and bytes of that array in the shared window, by site.
@@ -85,8 +84,7 @@ class ModuleLowering:
     companion_memory: Callable[[ModuleLowering], CompanionMemory] | None = None
     observer_columns: int = 0
     follows_barriers: bool = False
-    tests: frozenset[int] = frozenset()
-    updates: frozenset[int] = frozenset()
+    roles: Mapping[int, AccessRole] = field(default_factory=dict)
     pointers: PointerUse = PointerUse()
     array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -107,7 +105,6 @@ class ModuleLowering:
         stack = self.places(operation)
         file, source_line, column = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
-        tests, updates = id(operation) in self.tests, id(operation) in self.updates
         address = _address(operation) if isinstance(operation, Instruction) else ""
         array = self.array_of.get(id(operation))
         if array is not None and array.size is not None:
@@ -121,8 +118,7 @@ class ModuleLowering:
                 column,
                 space,
                 chain_of_calls,
-                tests,
-                updates,
+                self.roles.get(id(operation)),
                 address,
             )
         )

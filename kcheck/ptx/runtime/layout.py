@@ -34,6 +34,9 @@ STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE = "@kcheck.strict", "@kcheck.aligned"
 """By suspension point: whether all threads of a block must reach the same barrier; whether all threads of a
 warp must reach it together; and the first of the points at which lanes may meet those at this one."""
 
+ORDERS_TABLE = "@kcheck.orders"
+"""By suspension point: whether it orders the memory accesses of the lanes of a warp that meet there."""
+
 
 class SuspendedLanes(ctypes.Structure):
     """The lanes of one vector at one suspension point, as bits. The state of a vector begins with one record for

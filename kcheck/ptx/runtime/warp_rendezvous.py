@@ -9,6 +9,7 @@ from kcheck.ptx.runtime.layout import (
     KIND_TABLE,
     KINDS,
     MEETING_TABLE,
+    ORDERS_TABLE,
     STATE,
     WARP,
     BlockState,
@@ -27,8 +28,13 @@ MEETING = Signature("@kcheck.meeting", "i32", {**STATE, "warp": "i32", "point": 
 """The lanes of a warp that wait, with this mask, at a point or at one that it may meet."""
 
 RACE_WARP = Signature(
-    "@kcheck.race.warp", "void", {"launch": "ptr", "warp": "i32", "active": "i32", "masks": "ptr"}
+    "@kcheck.race.warp",
+    "void",
+    {"launch": "ptr", "warp": "i32", "active": "i32", "masks": "ptr", "orders": "i1"},
 )
+"""Tells racecheck that the active lanes of a warp meet, those with the same mask with each other.
+
+``orders``: whether that orders their memory accesses; else they only exchange values."""
 
 _POSTED = (KernelShape.posted, KernelShape.taken, KernelShape.posted_bytes)
 
@@ -82,7 +88,7 @@ def _rendezvous(scheduler: SchedulerModule) -> Definition:
                     posted, taken, size = (state.shape.load(place) for place in _POSTED)
                     f.copy(f.offset(vector, taken), f.offset(vector, posted), size)
             if sync is not None:
-                sync.report(warp)
+                sync.report(warp, state.table(ORDERS_TABLE)[point].ne(0))
     f.ret(any_ready.value)
     return f.definition()
 
@@ -113,10 +119,8 @@ class _Synchronized:
         old = f.load("i32", Value(self.masks, "ptr"), 64, WARP)
         f.store(f.select(chosen, mask, old), Value(self.masks, "ptr"), 64)
 
-    def report(self, warp: Term) -> None:
-        """Report to racecheck that the lanes synchronize."""
+    def report(self, warp: Term, orders: Term) -> None:
+        """Report to racecheck that the lanes meet. ``orders``: whether that orders their memory accesses."""
         f = self.code
-        masks = Value(self.masks, "ptr")
-        self.scheduler.run(
-            f, RACE_WARP, launch=f.argument("launch"), warp=warp, active=self.going.value, masks=masks
-        )
+        given = {"launch": f.argument("launch"), "warp": warp, "active": self.going.value}
+        self.scheduler.run(f, RACE_WARP, **given, masks=Value(self.masks, "ptr"), orders=orders)

@@ -30,6 +30,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     CHANGED_EVER,
     FAR,
     INFLIGHT,
+    NARROW,
     READ,
     STRONG_READ,
     THREAD_MASK,
@@ -44,12 +45,19 @@ _CONFLICTS = {
     READ: (WRITE, ATOMIC),
     STRONG_READ: (WRITE,),
 }
+_SCOPED = {ATOMIC: (ATOMIC, STRONG_READ), STRONG_READ: (ATOMIC,)}
+"""Conflicts of different blocks, if one of the accesses has the scope of its block."""
 NAMES = {WRITE: "write", ATOMIC: "atomic", READ: "read", STRONG_READ: "strong"}
 
 
 def first_records(kind: int, space: str, facts: RaceFacts) -> list[int]:
     """The first records of each kind that an access conflicts with, if any."""
-    return [other for other in _CONFLICTS[kind] if other in facts.kinds[space]]
+    return [other for other in _conflicts(kind, space, facts) if other in facts.kinds[space]]
+
+
+def _conflicts(kind: int, space: str, facts: RaceFacts) -> tuple[int, ...]:
+    is_scoped = facts.narrow and space == "global"
+    return (*_CONFLICTS[kind], *(_SCOPED.get(kind, ()) if is_scoped else ()))
 
 
 def records(kind: int, space: str, facts: RaceFacts) -> list[int]:
@@ -68,7 +76,7 @@ def weighs_values(space: str, facts: RaceFacts) -> bool:
 
 def is_remembered(kind: int, space: str, facts: RaceFacts) -> bool:
     """Whether any access in the kernel conflicts with this one, so that it must leave a record."""
-    return any(kind in _CONFLICTS[other] for other in facts.kinds[space])
+    return any(kind in _conflicts(other, space, facts) for other in facts.kinds[space])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +209,15 @@ class Cells:
             mine = mine | ~_differ(info, self.me, WARP_MASK) & (stamp < self.times.synced)
         return self.old(stamp) | mine & self.current(stamp)
 
-    def accepts(self, record: int) -> Term:
-        """Whether the access of a record is ordered with this one."""
-        return self.accepted(self.load("stamps", record), self.load("infos", record))
+    def accepts(self, record: int, kind: int) -> Term:
+        """Whether the access of a record is ordered with this one, which is of a kind, or does not race with
+        it."""
+        stamp, info = self.load("stamps", record), self.load("infos", record)
+        first = record if record in (WRITE, INFLIGHT) else record - (record - 1) % 2
+        if first in _CONFLICTS[kind]:
+            return self.accepted(stamp, info)
+        is_wide = ((info | self.me) & NARROW).eq(0)
+        return self.accepted(stamp, info) | is_wide | (stamp >= self.times.start)
 
     def remember(self, kind: int, me: Term) -> None:
         """Record this access. ``me``: its info; that of a write has the bits of :meth:`changes`."""
@@ -232,7 +246,10 @@ class Cells:
         i1, i2 = self.load("infos", first), self.load("infos", first + 1)
         s1, s2 = self.load("stamps", first), self.load("stamps", first + 1)
         group = WARP_MASK if self.facts.warps else THREAD_MASK
-        return self.current(s1) & self.current(s2) & _differ(i1, i2, group)
+        is_full = self.current(s1) & self.current(s2) & _differ(i1, i2, group)
+        if self.facts.narrow:  # an access with the scope of the block conflicts with more
+            is_full = is_full & (self.me & ~(i1 | i2) & NARROW).eq(0)
+        return is_full
 
     def are_old(self, kind: int) -> Term:
         """Whether all records that an access of a kind conflicts with are old."""
@@ -289,7 +306,7 @@ def check_lanes(cells: Cells, kind: int, changed: Term | None) -> None:
             f.break_()
     if first_records(kind, space, facts):
         with f.if_(cells.any(~cells.are_old(kind))):
-            accepted = [cells.accepts(record) for record in records(kind, space, facts)]
+            accepted = [cells.accepts(record, kind) for record in records(kind, space, facts)]
             with f.if_(cells.any(~_all(accepted))):
                 f.break_()
     if is_remembered(kind, space, facts):
@@ -350,7 +367,7 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
         stamp = cells.load("stamps", record)
         with f.unless(cells.old(stamp)):
             info = cells.load("infos", record)
-            with f.unless(cells.accepted(stamp, info)):
+            with f.unless(cells.accepts(record, kind)):
                 f.run(JUDGE, record=record, stamp=stamp, info=info, **given)
     if is_remembered(kind, space, facts):
         cells.remember(kind, me)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
-from kcheck.ptx.syntax.opcodes import ATOMICS, BARRIERS, FENCES, MEMORY, STRONG
+from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS, BARRIERS, FENCES, MEMORY, STRONG
 from kcheck.ptx.syntax.types import TYPES
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
@@ -29,6 +29,7 @@ class RaceFacts:
         warps: whether lanes of a warp synchronize.
         fences: whether there are fences, mbarriers, or accesses with ``.acquire`` or ``.release``.
         copies: whether there are asynchronous copies.
+        narrow: whether an atomic, or a strong load or store, has the scope of the block.
     """
 
     granule: dict[str, int]
@@ -36,14 +37,15 @@ class RaceFacts:
     warps: bool
     fences: bool
     copies: bool = False
+    narrow: bool = False
 
     def __hash__(self) -> int:
-        return hash((*sorted(self.granule.items()), self.warps, self.fences, self.copies))
+        return hash((*sorted(self.granule.items()), self.warps, self.fences, self.copies, self.narrow))
 
     def checks(self, space: str) -> bool:
         """Whether a race is possible in a space."""
         kinds = self.kinds.get(space, frozenset())
-        return WRITE in kinds or (ATOMIC in kinds and READ in kinds)
+        return WRITE in kinds or (ATOMIC in kinds and (READ in kinds or (self.narrow and space == "global")))
 
 
 def space_of(instruction: Instruction) -> str:
@@ -55,8 +57,12 @@ def space_of(instruction: Instruction) -> str:
     return "generic"
 
 
-def kind_of(instruction: Instruction) -> int:
-    """The kind of record that an access leaves: WRITE, ATOMIC (also for a strong store), READ or STRONG_READ."""
+def kind_of(instruction: Instruction, weak: Collection[int] = ()) -> int:
+    """The kind of record that an access leaves: WRITE, ATOMIC (also for a strong store), READ or STRONG_READ.
+
+    Args:
+        weak: volatile accesses (by ``id``) that leave the records of plain ones (:mod:`.weak`).
+    """
     if instruction.opcode in ATOMICS:
         return ATOMIC
     if is_mbarrier(instruction):
@@ -65,17 +71,27 @@ def kind_of(instruction: Instruction) -> int:
         return WRITE
     if instruction.opcode == "wmma":
         return WRITE if "store" in instruction.modifiers else READ
-    strong = not STRONG.isdisjoint(instruction.modifiers)
+    strong = is_strong(instruction) and id(instruction) not in weak
     if instruction.opcode == "st":
         return ATOMIC if strong else WRITE
     return STRONG_READ if strong else READ
 
 
-def race_facts(functions: Iterable[Function]) -> RaceFacts:
-    """The facts of a kernel and the functions it calls."""
+def is_strong(instruction: Instruction) -> bool:
+    """Whether other threads may synchronize with an access (PTX ISA, "Strong operations")."""
+    return not STRONG.isdisjoint(instruction.modifiers)
+
+
+def is_narrow(instruction: Instruction) -> bool:
+    """Whether an atomic, or a strong load or store, has the scope of its block."""
+    return instruction.opcode in ACCESSES and "cta" in instruction.modifiers
+
+
+def race_facts(functions: Iterable[Function], weak: Collection[int] = ()) -> RaceFacts:
+    """The facts of a kernel and the functions it calls. ``weak``: as in :func:`kind_of`."""
     granule: dict[str, int] = {}
     kinds: dict[str, set[int]] = {}
-    warps = fences = copies = False
+    warps = fences = copies = narrow = False
     for function in functions:
         for statement in function.body or ():
             if isinstance(statement, Label | Call):
@@ -84,6 +100,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
             fences |= statement.opcode in FENCES or not {"acquire", "release", "acq_rel"}.isdisjoint(
                 statement.modifiers
             )
+            narrow |= is_narrow(statement)
             if is_copy(statement):  # a word at a time
                 copies = True
                 for place, kind in (("global", READ), ("shared", WRITE)):
@@ -117,10 +134,11 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
                 continue
             for place in CHECKED if space == "generic" else (space,):
                 granule[place] = min(granule.get(place, 8), max(of.bytes, 1))
-                kinds.setdefault(place, set()).add(kind_of(statement))
+                kinds.setdefault(place, set()).add(kind_of(statement, weak))
                 if "cas" in statement.modifiers:  # one that fails only reads
                     kinds[place].add(STRONG_READ)
-    return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences, copies)
+    by_space = {space: frozenset(found) for space, found in kinds.items()}
+    return RaceFacts(granule, by_space, warps, fences, copies, narrow)
 
 
 _MBARRIER = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kcheck.ptx.abi import Launch
@@ -28,13 +28,30 @@ from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.sanitizers.race import cells, judge, sync
 from kcheck.ptx.sanitizers.race.accesses import definitions, site_number
 from kcheck.ptx.sanitizers.race.checked_access import CheckedAccess
-from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, race_facts
+from kcheck.ptx.sanitizers.race.facts import (
+    RaceFacts,
+    is_mbarrier,
+    is_narrow,
+    is_strong,
+    kind_of,
+    race_facts,
+)
 from kcheck.ptx.sanitizers.race.groups import GROUP_CONTEXT, CheckedGroup, group_ir
-from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
-from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, RaceEvent, RaceState, Strong
+from kcheck.ptx.sanitizers.race.layout import (
+    ATOMIC,
+    NARROW,
+    READ,
+    STRONG_READ,
+    THREAD_BITS,
+    WRITE,
+    RaceEvent,
+    RaceState,
+    Strong,
+)
 from kcheck.ptx.sanitizers.race.pointers import pointer_use
-from kcheck.ptx.sanitizers.race.updates import updating_loads
+from kcheck.ptx.sanitizers.race.roles import roles
+from kcheck.ptx.sanitizers.race.weak import waiting_atomics, weak_accesses
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
 
@@ -49,13 +66,14 @@ class Racecheck(Sanitizer):
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Find what must be checked, and add the functions that check it."""
-        facts = race_facts(functions)
+        weak = weak_accesses(functions, unit.module)
+        facts = race_facts(functions, weak)
+        waiting = waiting_atomics(functions, unit.module.file) if facts.fences else frozenset()
         follows_needs = unit.module.replicates and facts.checks("global")
         needed = needed_loads(functions[0], unit.module.file) if follows_needs else {}
         unit.pointers, groups = pointer_use(functions)
-        self._checks = CheckFunctions(unit, facts, needed, groups)
-        unit.tests = testing_loads(functions, unit.module.file)
-        unit.updates = updating_loads(functions)
+        self._checks = CheckFunctions(unit, facts, needed, groups, weak, waiting)
+        unit.roles = roles(functions, unit.module.file)
         unit.follows_barriers = True
         unit.definitions.update(sync.definitions(facts.fences))
         unit.definitions.update(judge.definitions(facts.fences))
@@ -79,12 +97,22 @@ class CheckFunctions:
     Args:
         needed: by load (``id``), the threads that need its value; other loads are needed by all threads.
         groups: by load (``id``), its bit in ``RaceState.unchanged``.
+        weak: volatile accesses (by ``id``) that are judged like plain ones.
+        waiting: atomics (by ``id``) of waiting loops, as of locks, that do not acquire.
     """
 
     def __init__(
-        self, unit: ModuleLowering, facts: RaceFacts, needed: Mapping[int, int], groups: Mapping[int, int]
+        self,
+        unit: ModuleLowering,
+        facts: RaceFacts,
+        needed: Mapping[int, int],
+        groups: Mapping[int, int],
+        weak: Collection[int],
+        waiting: Collection[int],
     ) -> None:
         self.facts = facts
+        self.weak = weak
+        self.waiting = waiting
         self.needed = needed
         self.groups = groups
         self._unit = unit
@@ -160,7 +188,7 @@ class RaceObserver(WarpObserver):
     ) -> None:
         """Check a row of elements before it is loaded or stored."""
         assert isinstance(step, int)
-        if step == access.kind.bytes and kind_of(i) in (READ, WRITE):
+        if step == access.kind.bytes and self._kind(i) in (READ, WRITE):
             self._accesses(i, access, values, is_row=True)
         else:
             steps = self.fn.b.lanes_const("i64", [n * step for n in range(self.fn.width)])
@@ -171,7 +199,7 @@ class RaceObserver(WarpObserver):
         if not self.facts.checks("shared"):
             return True
         is_granule = TYPES[load.modifiers[-1]].bytes == self.facts.granule["shared"]
-        return is_granule and kind_of(load) == READ and self._checks.needed.get(id(load), ALL) == ALL
+        return is_granule and self._kind(load) == READ and self._checks.needed.get(id(load), ALL) == ALL
 
     def accesses_group(self, group: AccessGroup) -> Value | None:
         """Check a group of loads before the first."""
@@ -189,13 +217,16 @@ class RaceObserver(WarpObserver):
     def _accesses(self, i: Instruction, access: Access, values: Sequence[Value], is_row: bool = False) -> None:
         group = self._checks.groups.get(id(i))
         if group is None:
-            self._check(i, access, kind_of(i), values, self._needed(i), is_row)
+            self._check(i, access, self._kind(i), values, self._needed(i), is_row)
             return
         fn, b = self.fn, self.fn.b
         state = fn.field(Launch, Launch.race, element="ptr")
         unchanged = load_field(b, RaceState, state.text, RaceState.unchanged)
         with b.when(b.compare("eq", b.land(unchanged, 1 << group), 0)):
             self._check(i, access, READ, values, self._needed(i), is_row)
+
+    def _kind(self, i: Instruction) -> int:
+        return kind_of(i, self._checks.weak)
 
     def _needed(self, i: Instruction) -> Value | None:
         """The lanes that need the result of a load; None if all do."""
@@ -216,18 +247,18 @@ class RaceObserver(WarpObserver):
             self._check(i, update.access, STRONG_READ, only=self.fn.b.invert(succeeded))
         self._strong(i, update.addresses, succeeded)
 
-    def synchronizes(self, members: Value) -> None:
-        """Report that lanes synchronize. For a warp in several vectors, the scheduler does this once for all."""
+    def synchronizes(self, members: Value, orders: bool) -> None:
+        """Report that lanes meet. For a warp in several vectors, the scheduler does this once for all."""
         fn, b = self.fn, self.fn.b
-        active = fn.active_bits()
+        given: dict[str, Value | int] = {"launch": _LAUNCH, "active": fn.active_bits(), "orders": int(orders)}
         if members.lanes == 1:
-            call(b, sync.WARP_ALL, launch=_LAUNCH, t0=_FIRST, active=active, mask=members)
+            call(b, sync.WARP_ALL, **given, t0=_FIRST, mask=members)
             return
         slot = f"%{b.fresh('masks')}"
         fn.prologue.line(f"{slot} = alloca [32 x i32], align 64")
         b.line(f"store {b.typed(members)}, ptr {slot}, align 64")
         warp = b.shift("lshr", _FIRST, 5)
-        call(b, RACE_WARP, launch=_LAUNCH, warp=warp, active=active, masks=Value(slot, "ptr"))
+        call(b, RACE_WARP, **given, warp=warp, masks=Value(slot, "ptr"))
 
     def fences(self, i: Instruction) -> None:
         """From here on, earlier accesses of the active lanes may be published."""
@@ -277,9 +308,11 @@ class RaceObserver(WarpObserver):
             return
         fn, b, W = self.fn, self.fn.b, self.fn.width
         mask = fn.active if only is None else b.land(fn.active, only)
-        if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
+        if facts.fences and i.opcode in ("ld", "ldu", "st") and is_strong(i):
             self._strong(i, address)
         number = site_number(access.site)
+        if is_narrow(i) and race not in (READ, WRITE):
+            number |= NARROW >> THREAD_BITS
         if is_row:
             row = self._checks.function(CheckedAccess(race, space, size, W, is_row=True))
             value = {"v": b.splat(b.as_integer(values[0]))} if race == WRITE else {}
@@ -320,6 +353,7 @@ class RaceObserver(WarpObserver):
             (Strong.releases, int(not words.isdisjoint(("release", "acq_rel")))),
             (Strong.within, int("cta" in words)),
             (Strong.order, fn.field(Launch, Launch.lane_order)),
+            (Strong.waits, int(id(i) in self._checks.waiting)),
         ]
         rarely(fn, is_new, lambda: report.send(address, fields))
 

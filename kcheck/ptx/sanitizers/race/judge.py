@@ -16,6 +16,8 @@ from kcheck.ptx.sanitizers.race.layout import (
     CHANGED_EVER,
     INFLIGHT,
     LAST_STAMP,
+    MET,
+    ORDERED,
     READ,
     REPLICATED,
     RESETS,
@@ -115,9 +117,11 @@ class _Judge:
         self.is_near = self.stamp >= self.state.load(RaceState.start)
         self.is_same_warp = ((self.thread ^ self.other_thread) >> 5).eq(0)
         self.is_filling = self.record.eq(INFLIGHT)
+        self.lacks = f.variable("i32", 0)
 
     def return_if_ordered(self) -> None:
-        """Return if the time has reached its limit, or if a part of a warp synchronized in between."""
+        """Return if the time has reached its limit, or if a part of a warp synchronized in between. Otherwise note
+        whether it met without synchronizing."""
         f = self.f
         with f.if_(self.state.load(RaceState.now) >= LAST_STAMP):
             f.ret()
@@ -125,6 +129,9 @@ class _Judge:
             place = self.thread << 5 | self.other_thread & 31
             with f.if_(self.stamp < self.state.array(RaceState.lanes, "i32")[place]):
                 f.ret()
+            whole, part = self.state.load(RaceState.met, self.thread >> 5), RaceState.met_lanes
+            met = (self.stamp < whole) | (self.stamp < self.state.array(part, "i32")[place])
+            self.lacks.value = met.select(f.term(f.const("i32", MET)), 0)
 
     def owner(self) -> Term:
         """The base of the allocation, 0 for shared memory. Without an allocation, the code returns."""
@@ -163,7 +170,8 @@ class _Judge:
         return self.state.load(RaceState.replicates).ne(0) & self.is_near & is_site
 
     def ask(self, base: Term, benign: Term) -> None:
-        """Return if the host, which tracks fences, knows that the accesses are ordered."""
+        """Return if the host, which tracks fences, knows that the accesses are ordered; otherwise note what they
+        lack."""
         f = self.f
         with f.if_(~self.is_filling):
             resets = f.argument("write") & (self.record - ATOMIC < READ - ATOMIC)
@@ -173,8 +181,10 @@ class _Judge:
                 "c": self.stamp.to("i64"),
             }
             event = {"launch": f.argument("launch"), "event": f.const("i32", int(RaceEvent.DECIDE))}
-            with f.if_(f.run(TELL, **event, **given, d=base | benign.ne(0).to("i64")).ne(0)):
+            answer = f.run(TELL, **event, **given, d=base | benign.ne(0).to("i64"))
+            with f.if_(answer.eq(ORDERED - (1 << 32))):
                 f.ret()
+            self.lacks.value = self.lacks.value | answer
 
     def enter(self, base: Term, benign: Term) -> None:
         """Count a race that is already known, or add a new one."""
@@ -187,8 +197,12 @@ class _Judge:
             (Race.benign, benign),
             (Race.base, base),
         ]
+        across = (~(self.is_near & self.is_same_warp)).to("i32")
         with f.range(count) as number, f.if_(same(f, races[number], key)):
-            races[number].add(Race.count, 1)
+            known = races[number]
+            known.add(Race.count, 1)
+            known.store(Race.lacks, known.load(Race.lacks) & self.lacks.value)
+            known.store(Race.across, known.load(Race.across) | across)
             f.ret()
         with f.if_(count >= state.load(RaceState.race_capacity)):
             with f.if_(benign.eq(0)):
@@ -198,7 +212,7 @@ class _Judge:
             f.ret()
         state.store(RaceState.race_count, count + 1)
         race = races[count]
-        for field, value in [*key, *self._details()]:
+        for field, value in [*key, *self._details(), (Race.lacks, self.lacks.value), (Race.across, across)]:
             race.store(field, value)
         self._keep_value(race)
 

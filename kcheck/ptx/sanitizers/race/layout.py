@@ -1,9 +1,10 @@
 """The structures that racecheck's code and the host share: the state of a launch, the shadow of memory, the races.
 
 **Time** is one 32-bit counter, ``RaceState.now``, which only grows, also across launches. It advances at the start
-of a launch and of a block, at a barrier, at a fence, and where lanes of a warp synchronize. To find whether an
-access came before the last of these, its time is compared with theirs (``launch``, ``start``, ``barrier``,
-``synced``), so nothing is ever cleared.
+of a launch and of a block, at a barrier, at a fence, and where lanes of a warp meet. To find whether an access
+came before the last of these, its time is compared with theirs (``launch``, ``start``, ``barrier``, ``synced``),
+so nothing is ever cleared. Lanes that meet at a shuffle, vote or match only exchange values; ``met`` has these
+times for the words of a report.
 
 **The shadow** has eight records of accesses for each granule of memory (the size of the kernel's smallest access):
 the last plain write; two atomics, two plain reads, two strong reads; an asynchronous copy that is not complete. A
@@ -41,6 +42,10 @@ CHANGED, CHANGED_EVER, CHANGED_ELSEWHERE = 1 << 26, 1 << 27, 1 << 28
 writes that an access of the same block may race with, CHANGED_EVER about all of the launch, CHANGED_ELSEWHERE
 about those of other blocks. A read that races with a write that changed nothing is harmless."""
 
+NARROW = 1 << 29
+"""In the info of an atomic, or of a strong load or store: its scope is the block, so that it may race with those
+of other blocks."""
+
 LAST_STAMP = 0xFFFF_FF00
 """When the time reaches this value it stops, and no more races are reported."""
 
@@ -54,6 +59,7 @@ class RaceState(ctypes.Structure):
         ("start", ctypes.c_uint32),  # when the current block began
         ("barrier", ctypes.c_uint32),  # when the current block passed its last barrier
         ("synced", ctypes.c_uint32 * 32),  # by warp: when all its lanes last synchronized
+        ("met", ctypes.c_uint32 * 32),  # by warp: when all its lanes last met without synchronizing
         ("global_base", ctypes.c_uint64),  # the range of device memory that has a shadow
         ("global_size", ctypes.c_uint64),
         ("shared_size", ctypes.c_uint64),
@@ -69,7 +75,8 @@ class RaceState(ctypes.Structure):
         ("race_count", ctypes.c_uint64),
         ("races_dropped", ctypes.c_uint64),
         ("unchanged_dropped", ctypes.c_uint64),  # dropped races with UNCHANGED
-        ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32] by warp, lane, lane: when they synchronized
+        ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32] by warp, lane, lane: when they synchronized …
+        ("met_lanes", ctypes.c_uint64),  # … and when they met without
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
         ("counted", ctypes.c_uint64),  # 1: a barrier for only some threads of the block was passed
         ("replicates", ctypes.c_uint64),  # 1: lanes of a warp may store copies of one value, as Triton's do
@@ -86,8 +93,11 @@ class RaceEvent(IntEnum):
     WARP = 2  # warp, lanes: they synchronize
     FENCE = 3  # first thread, lanes, 1 for a fence of the block only
     STRONG = 4  # first thread, address of Strong
-    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: ordered? See RESETS.
+    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign. See RESETS.
 
+
+ORDERED = 1 << 31
+"""The answer to DECIDE if the accesses are ordered; otherwise SCOPE, ACQUIRE or 0."""
 
 RESETS = 32
 """The bit of DECIDE's second number that says that the access is a plain write and the earlier one an atomic. The
@@ -105,6 +115,7 @@ class Strong(ctypes.Structure):
         ("releases", ctypes.c_uint32),  # 1: it is a fence as well
         ("within", ctypes.c_uint32),  # 1: for the block only
         ("order", ctypes.c_uint32),  # the k-th lane to act is k ^ order
+        ("waits", ctypes.c_uint32),  # 1: an atomic of a waiting loop, as of a lock, that does not acquire
     ]
 
 
@@ -133,10 +144,17 @@ class Race(ctypes.Structure):
         ("size", ctypes.c_uint32),  # bytes of the access
         ("access", ctypes.c_uint64),  # its address
         ("is_near", ctypes.c_uint32),  # 1: both are of one block
+        ("lacks", ctypes.c_uint32),  # what each race of the kind lacks, as bits: MET, SCOPE, ACQUIRE
+        ("across", ctypes.c_uint32),  # 1: a race of the kind is between threads of different warps
         ("is_write", ctypes.c_uint32),  # 1: value holds what the access writes
         ("value", ctypes.c_uint8 * 8),
     ]
 
+
+MET, SCOPE, ACQUIRE = 1, 2, 4
+"""What a race lacks: the lanes met in between, but at an operation that does not order memory; a fence or an
+atomic in between has the scope of the block, and blocks need that of the device; a lock was taken without a
+fence after it."""
 
 SAME_VALUE, UNCHANGED, REPLICATED = 1, 2, 3
 """Kinds of benign races: both write the same value; one reads, and the other writes the value that is there

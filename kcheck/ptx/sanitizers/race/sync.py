@@ -20,9 +20,9 @@ TICK = Signature("@kcheck.race.tick", "i32", {"rs": "ptr"})
 """Advances the time, and returns the new time."""
 
 WARP_ALL = Signature(
-    "@kcheck.race.warpall", "void", {"launch": "ptr", "t0": "i32", "active": "i32", "mask": "i32"}
+    "@kcheck.race.warpall", "void", {"launch": "ptr", "t0": "i32", "active": "i32", "mask": "i32", "orders": "i1"}
 )
-"""Called when the active lanes of a thread's warp synchronize, all with the same mask."""
+"""Called when the active lanes of a thread's warp meet, all with the same mask. ``orders``: as in RACE_WARP."""
 
 TELL = Signature(
     "@kcheck.race.tell", "i32", {"launch": "ptr", "event": "i32", **dict.fromkeys(("a", "b", "c", "d"), "i64")}
@@ -101,14 +101,16 @@ def _barrier(fences: bool) -> Definition:
 
 
 def _warp(fences: bool) -> Definition:
-    """Lanes with the same mask synchronize: all of the warp, or a part of it. Each is then ordered after all that
-    any of them was ordered after."""
+    """Lanes with the same mask meet: all of the warp, or a part of it. If that orders their accesses, each is then
+    ordered after all that any of them was ordered after."""
     f = FunctionBuilder(RACE_WARP, "noinline", exported=True)
     state, warp, active = state_of(f), f.argument("warp"), f.argument("active")
     left = record(f, "launch", Launch).load(Launch.threads) - (warp << 5)
     some = (f.term(f.const("i32", 1)) << (left & (WARP - 1))) - 1
     whole_warp = (left >= WARP).select(-1, some)
-    rows = state.array(RaceState.lanes, "i32").at(warp * (WARP * WARP))
+    orders, first = f.argument("orders"), warp * (WARP * WARP)
+    tables = [state.array(table, "i32").at(first) for table in (RaceState.lanes, RaceState.met_lanes)]
+    rows = orders.select(*tables)
     remaining = f.variable("i32", active)
     with f.loop():
         with f.if_(remaining.value.eq(0)):
@@ -117,7 +119,10 @@ def _warp(fences: bool) -> Definition:
         here = f.array("masks", "i32")[lane] & active
         now = f.run(TICK, rs=state.pointer)
         with f.if_(here.eq(whole_warp)) as whole:
-            state.store(RaceState.synced, now, warp)
+            with f.if_(orders) as ordered:
+                state.store(RaceState.synced, now, warp)
+            with ordered.else_():
+                state.store(RaceState.met, now, warp)
         with whole.else_():
             _share(f, rows, here, now)
         if fences:
@@ -127,7 +132,7 @@ def _warp(fences: bool) -> Definition:
 
 
 def _share(f: FunctionBuilder, rows: Term, lanes: Term, now: Term) -> None:
-    """Merge the rows of these lanes. ``rows``: ``RaceState.lanes`` of the warp."""
+    """Merge the rows of these lanes. ``rows``: ``RaceState.lanes`` or ``met_lanes`` of the warp."""
     known = Value(f.local(f"[{WARP} x i32]"), "ptr")
     f.store(f.splat(f.const("i32", 0), WARP), known, 4)
     with f.range(WARP) as k, f.if_((lanes >> k).to("i1")):
@@ -144,7 +149,7 @@ def _warp_all() -> Definition:
     f = FunctionBuilder(WARP_ALL, "noinline")
     masks = Value(f.local(f"[{WARP} x i32]", 64), "ptr")
     f.store(f.splat(f.argument("mask"), WARP), masks, 64)
-    given = {"launch": f.argument("launch"), "active": f.argument("active"), "masks": masks}
+    given = {name: f.argument(name) for name in ("launch", "active", "orders")} | {"masks": masks}
     f.run(RACE_WARP, warp=f.argument("t0") >> 5, **given)
     return f.definition()
 

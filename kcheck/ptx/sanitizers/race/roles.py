@@ -1,0 +1,136 @@
+"""What racecheck knows about an access besides its place: facts of the control flow and the address that decide
+which fix a race has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kcheck.ptx.analysis.cfg import Cfg, build, is_barrier, postdominators
+from kcheck.ptx.analysis.convergent import analyze
+from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.analysis.skips import control_dependence
+from kcheck.ptx.program import AccessRole
+from kcheck.ptx.sanitizers.race.guards import testing_loads
+from kcheck.ptx.sanitizers.race.updates import updating_loads
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operation, Register, Special
+from kcheck.ptx.syntax.opcodes import COPIES, LOADS, MEMORY, PRODUCTS, SUMS
+
+_MOST_BLOCKS = 512
+"""In a longer function, nothing is said about paths between accesses."""
+
+_THREAD = ("tid", "laneid", "warpid")
+_DISTINCT = COPIES | SUMS | PRODUCTS | {"or", "shl"}
+"""Their results differ if one operand does and the others are the same; a quotient or a remainder may not."""
+
+OWN, ONE, ANY = "own", "one", "any"
+
+
+def roles(functions: Iterable[Function], file: str) -> dict[int, AccessRole]:
+    """The role of each access to memory (by ``id``) of a kernel and what it calls."""
+    functions = list(functions)
+    tests, updates = testing_loads(functions, file), updating_loads(functions)
+    found: dict[int, AccessRole] = {}
+    for number, function in enumerate(functions):
+        if function.body is None:
+            continue
+        cfg = build(function, file)
+        branches, reaches, elements = _branches(cfg), _reaches(cfg), _Elements(cfg)
+        first = number * _MOST_BLOCKS
+        looped = {n for loop in cfg.loops for n in loop.blocks}
+        for n in cfg.order:
+            for operation in cfg.blocks[n].operations:
+                if isinstance(operation, Instruction) and operation.opcode in MEMORY:
+                    found[id(operation)] = AccessRole(
+                        tests=id(operation) in tests,
+                        updates=id(operation) in updates,
+                        element=elements.of(operation),
+                        in_branch=n in branches,
+                        in_loop=n in looped,
+                        block=first + n,
+                        reaches=tuple(first + k for k in reaches.get(n, ())),
+                    )
+    return found
+
+
+def _branches(cfg: Cfg) -> set[int]:
+    """The basic blocks that some threads of a block may skip while others execute them.
+
+    An early return does not count: a barrier waits only for the threads that remain."""
+    known = analyze(cfg, lambda _: True)
+    parent = postdominators(cfg)
+    decided_by = control_dependence(cfg, parent)
+    found: set[int] = set()
+    again = True
+    while again:
+        again = False
+        for n in cfg.order:
+            if n not in found and any(m in found or _parts(cfg, known.same, parent, m) for m, _ in decided_by[n]):
+                found.add(n)
+                again = True
+    return found
+
+
+def _parts(cfg: Cfg, same: frozenset[str], parent: Mapping[int, int], n: int) -> bool:
+    """Whether the threads of a block may go different ways at the end of a basic block, and continue after it."""
+    end, meets = cfg.blocks[n].terminator, parent[n]
+    if end is None or all(register.name in same for register in reads(end)):
+        return False
+    return meets != -1 and not cfg.blocks[meets].only_leaves
+
+
+def _reaches(cfg: Cfg) -> dict[int, tuple[int, ...]]:
+    """By block, the blocks to which a path without a barrier of the block leads; nothing for a long function."""
+    if len(cfg.order) > _MOST_BLOCKS:
+        return {}
+    found = {}
+    for start in cfg.order:
+        seen: set[int] = set()
+        left = [start]
+        while left:
+            block = cfg.blocks[left.pop()]
+            if block.terminator is not None and is_barrier(block.terminator):
+                continue
+            new = set(block.successors) - seen
+            seen |= new
+            left.extend(new)
+        found[start] = tuple(sorted(seen))
+    return found
+
+
+class _Elements:
+    """Which element an access uses: each thread its OWN, all threads ONE, or ANY, as with a loaded index."""
+
+    def __init__(self, cfg: Cfg) -> None:
+        self._setters: dict[str, list[Operation]] = {}
+        for n in cfg.order:
+            for operation in cfg.blocks[n].operations:
+                for register in writes(operation):
+                    self._setters.setdefault(register.name, []).append(operation)
+        self._known: dict[str, str] = {}
+
+    def of(self, access: Instruction) -> str:
+        """The kind of element."""
+        address = next((o for o in access.operands if isinstance(o, Address)), None)
+        return self._operand(address.base) if address is not None else ANY
+
+    def _operand(self, operand: object) -> str:
+        if isinstance(operand, Special):
+            return OWN if operand.name.lstrip("%").startswith(_THREAD) else ONE
+        return self._register(operand.name) if isinstance(operand, Register) else ONE
+
+    def _register(self, name: str) -> str:
+        if name not in self._known:
+            self._known[name] = ONE  # in a loop, a register is computed from itself
+            found = {self._result(operation) for operation in self._setters.get(name, ())}
+            self._known[name] = ANY if ANY in found else OWN if OWN in found else ONE
+        return self._known[name]
+
+    def _result(self, operation: Operation) -> str:
+        if not isinstance(operation, Instruction):
+            return ANY
+        if operation.opcode in LOADS:
+            return ONE if "param" in operation.modifiers else ANY
+        found = {self._operand(operand) for operand in operation.operands[1:]}
+        if ANY in found or (OWN in found and operation.opcode not in _DISTINCT):
+            return ANY
+        return OWN if OWN in found else ONE

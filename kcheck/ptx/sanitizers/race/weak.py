@@ -1,0 +1,75 @@
+"""Finds accesses that order less than they seem to: volatile ones, and atomics that take a lock without acquiring.
+
+``volatile`` makes the compiler keep an access; it neither orders it with accesses of other words nor makes
+another thread wait (CUDA C++ Programming Guide, "Volatile Qualifier"). So two threads that exchange data through
+volatile accesses need a barrier like any others. Two uses need none: a flag that a thread polls until another
+thread has written it, and a word that is also updated atomically, such as a lock. So volatile accesses stay
+strong, as all are to the PTX ISA, if the array is polled by a waiting loop of the kernel or has atomics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcheck.ptx.analysis.cfg import build
+from kcheck.ptx.analysis.shared_arrays import arrays_of_accesses
+from kcheck.ptx.analysis.spin import may_spin, polling_loads
+from kcheck.ptx.sanitizers.race.facts import CHECKED, space_of
+from kcheck.ptx.sanitizers.race.pointers import PointerOrigins
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Symbol
+from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS
+
+_Array = tuple[str, object]
+"""A state space, and an array in it; None for an array that is not known."""
+
+
+def weak_accesses(functions: Iterable[Function], module: Module) -> frozenset[int]:
+    """The volatile loads and stores of a kernel and what it calls, by ``id``, that are judged like plain ones."""
+    functions = list(functions)
+    every = [i for f in functions for i in f.body or () if isinstance(i, Instruction) and i.opcode in ACCESSES]
+    found = [i for i in every if i.opcode not in ATOMICS and "volatile" in i.modifiers]
+    if not found:
+        return frozenset()
+    polls = {load for f in functions if f.body for load in polling_loads(build(f, module.file))}
+    scopes = [module.variables, *(f.variables for f in functions)]
+    shared = {name for scope in scopes for name, variable in scope.items() if variable.space == "shared"}
+    names = {id(access): name for access, name in arrays_of_accesses(functions, shared)}
+    origins = PointerOrigins(functions[0])
+
+    def arrays(i: Instruction) -> list[_Array]:
+        if id(i) in names:
+            return [("shared", names[id(i)])]
+        base = next(o for o in i.operands if isinstance(o, Address)).base
+        spaces = CHECKED if space_of(i) == "generic" else (space_of(i),)
+        known = base.name if isinstance(base, Symbol) else origins.of(base, frozenset())
+        return [(space, known if space == "global" else None) for space in spaces]
+
+    strong = {array for i in every if i.opcode in ATOMICS or id(i) in polls for array in arrays(i)}
+    return frozenset(id(i) for i in found if not any(_may_be(array, strong) for array in arrays(i)))
+
+
+def waiting_atomics(functions: Iterable[Function], file: str) -> frozenset[int]:
+    """The atomics (by ``id``) with which a loop waits until it has a lock, and which do not acquire by
+    themselves."""
+    found: set[int] = set()
+    for function in functions:
+        body = [s for s in function.body or () if isinstance(s, Instruction)]
+        if any(_takes_lock(i) for i in body):
+            graph = build(function, file)
+            waits = may_spin(graph)
+            inside = {n for loop in graph.loops if loop.header in waits for n in loop.blocks}
+            operations = (o for n in inside for o in graph.blocks[n].operations)
+            found.update(id(o) for o in operations if isinstance(o, Instruction) and _takes_lock(o))
+    return frozenset(found)
+
+
+def _takes_lock(i: Instruction) -> bool:
+    """Whether it is a compare-and-swap or an exchange without ``.acquire``."""
+    words = set(i.modifiers)
+    return i.opcode == "atom" and bool(words & {"cas", "exch"}) and not words & {"acquire", "acq_rel"}
+
+
+def _may_be(array: _Array, others: set[_Array]) -> bool:
+    """Whether an array may be one of several others."""
+    space, name = array
+    return any(space == other and (name is None or known is None or name == known) for other, known in others)
