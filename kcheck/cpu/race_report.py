@@ -13,6 +13,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     ACQUIRE,
     INFLIGHT,
     MET,
+    READ,
     REPLICATED,
     SAME_VALUE,
     SCOPE,
@@ -137,6 +138,7 @@ ENDINGS = {
     "unchanged": " with no synchronization between them; the write does not change the value",
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
     "met": " with only a shuffle, vote or match between them, which does not order memory",
+    "read_first": " with only a shuffle, vote or match between them, which does not order memory",
     "narrow": " as well: an atomic with the scope of a block is not atomic for other blocks",
     "scope": " with no synchronization between them: the fence or atomic in between has the scope of a block",
     "acquire": " with no synchronization between them: no fence follows where the lock is taken",
@@ -145,6 +147,9 @@ ENDINGS = {
 
 ERRORS = frozenset({"race", "filling", "met", "narrow", "scope", "acquire"})
 """The kinds of races that are errors at any level."""
+
+LENIENT = frozenset({"unchanged", "test", "read_first", "volatile"})
+"""The kinds of races that are warnings unless the level of racecheck is ``error``."""
 
 FIXES = {
     "narrow": "use an atomic with the scope of the device: without _block in its name, or thread_scope_device",
@@ -159,11 +164,11 @@ FIXES = {
 
 
 def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
-    """``race``; ``filling`` for a copy without a wait; ``met`` if lanes only exchanged values in between;
-    ``scope`` and ``acquire`` if a fence or atomic does not reach, or a fence after a lock is missing; ``narrow``
-    for an atomic of block scope beside one of another block; ``volatile`` for two volatile accesses of global
-    memory; ``copies`` for differing copies of one value; or why a race is harmless: ``same``, ``unchanged`` or
-    ``test`` (docs/sanitizers.md)."""
+    """``race``; ``filling`` for a copy without a wait; ``met`` if lanes only exchanged values in between,
+    ``read_first`` if the earlier access is then a read; ``scope`` and ``acquire`` if a fence or atomic does not
+    reach, or a fence after a lock is missing; ``narrow`` for an atomic of block scope beside one of another
+    block; ``volatile`` for two volatile accesses of global memory; ``copies`` for differing copies of one value;
+    or why a race is harmless: ``same``, ``unchanged`` or ``test`` (docs/sanitizers.md)."""
     if race.record == INFLIGHT:
         return "filling"
     if race.benign == SAME_VALUE:
@@ -184,6 +189,8 @@ def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
     lacks = next((name for bit, name in _LACKS.items() if race.lacks & bit), "")
     if not lacks and race.base and here.is_volatile and other.is_volatile:
         return "volatile"
+    if lacks == "met" and race.is_write and READ <= race.record < INFLIGHT:
+        return "read_first"
     return lacks or "race"
 
 

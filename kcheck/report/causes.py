@@ -76,7 +76,11 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
     causes_of = {keys: frozenset(root[key] for key in keys) for keys in known}
     sets = [causes_of[keys] for keys in shown]
     counts = Counter(key for keys in sets for key in keys)
-    order = sorted(counts, key=lambda key: (_rank(key), -counts[key], _by_line(key)))
+    ranks = {
+        key: _CORRUPTED if all(_is_corrupted(key, keys) for keys in sets if key in keys) else _rank(key)
+        for key in counts
+    }
+    order = sorted(counts, key=lambda key: (ranks[key], -counts[key], _by_line(key)))
     place = {key: number for number, key in enumerate(order)}
     owner = [min(keys, key=place.__getitem__) for keys in sets]
     first = min(owner, key=place.__getitem__, default=None)
@@ -98,13 +102,29 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
 
 def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """The findings of a case that may explain a mismatch, and the others; each list is ordered causes first."""
-    ordered = sorted(found, key=lambda finding: _order(finding.rule))
+    keys = [_key(finding) for finding in found]
+    ordered = sorted(found, key=lambda f: _CORRUPTED if _is_corrupted(_key(f), keys) else _order(f.rule))
     first = _order("mismatch")
     return [f for f in ordered if _order(f.rule) < first], [f for f in ordered if _order(f.rule) >= first]
 
 
 def _order(rule: str) -> int:
     return _RULES.index(rule) if rule in _RULES else _RULES.index("mismatch") - 1
+
+
+_CORRUPTED = _RULES.index("initcheck") + 0.5
+"""The rank of a memcheck finding whose address another finding explains."""
+
+
+def _is_corrupted(key: Key, shown: Collection[Key]) -> bool:
+    """Whether a symptom is an access outside an array, whose address was computed from values that a race of other
+    lines, or memory that this line read uninitialized, may have changed. An access outside an array that is itself
+    one side of the race is the cause of it."""
+    if key[0] != "memcheck":
+        return False
+    lines, races = _lines(key), [other for other in shown if other[0] == "racecheck" and other[2] != _MORE]
+    is_raced = bool(races) and all(lines.isdisjoint(_lines(race)) for race in races)
+    return is_raced or any(other[0] == "initcheck" and lines & _lines(other) for other in shown)
 
 
 def _rank(key: Key) -> int:

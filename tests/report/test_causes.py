@@ -69,6 +69,21 @@ def test_faults_of_the_launch_explain_everything() -> None:
         assert cause.rule == rule
 
 
+def test_a_race_explains_an_access_outside_an_array_on_another_line() -> None:
+    """The race may have changed the index. An access outside an array that is one side of the race causes it."""
+    (cause,) = causes([failing(0, at("memcheck", 12), at("racecheck", 3, 5))])
+    assert (cause.rule, dict(cause.also)) == ("racecheck", {"invalid accesses": 1})
+    (cause,) = causes([failing(0, at("memcheck", 5), at("racecheck", 3, 5))])
+    assert cause.rule == "memcheck"
+    (cause,) = causes([failing(0, at("memcheck", 12), at("racecheck", 3, 5)), failing(1, at("memcheck", 12))])
+    assert cause.rule == "memcheck", "one case shows it without the race"
+
+
+def test_an_uninitialized_index_explains_the_access_with_it() -> None:
+    (cause,) = causes([failing(0, at("memcheck", 12), at("initcheck", 12))])
+    assert cause.rule == "initcheck"
+
+
 def test_of_errors_in_all_cases_the_one_on_the_first_line_is_the_cause() -> None:
     """A name that is undefined on line 91 makes calls fail that come later in the file."""
     found = at("compile", 145), at("compile", 91), at("compile", 152)

@@ -44,6 +44,18 @@ extern "C" __global__ void ballot_of_a_part_between(int *x, int *y, int *lock)
     }
 }
 
+extern "C" __global__ void read_before_the_shuffle(int *x, int *y, int *lock)
+{
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = x[t] + t;
+    __syncwarp();
+    int v = s[t ^ 3];  // warn
+    v = __shfl_xor_sync(0xffffffffu, v, 1);
+    s[t] = v;  // warn
+    y[t] = v;
+}
+
 extern "C" __global__ void warp_barrier_after_the_vote(int *x, int *y, int *lock)
 {
     __shared__ int s[64];
