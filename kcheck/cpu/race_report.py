@@ -56,6 +56,12 @@ class RaceSide:
         return self.described is not None and ".volatile" in self.described.text
 
     @property
+    def is_in_library(self) -> bool:
+        """Whether the access is in a function of a library, which the line of the user's code calls."""
+        described = self.described
+        return described is not None and bool(described.stack) and described.stack[0][0] != described.file
+
+    @property
     def is_strong(self) -> bool:
         """Whether it is an atomic, or a load or store with a scope."""
         words = set() if self.described is None else set(self.described.text.split("."))
@@ -239,17 +245,22 @@ def _fix_of_blocks(here: RaceSide, other: RaceSide, *, is_line: bool, cooperativ
 
 def _barrier(race: Race, here: RaceSide, other: RaceSide, *, is_line: bool, is_one_warp: bool) -> str:
     """The fix that puts a barrier between two accesses of one block, where all threads reach it."""
-    in_branch = here.role.in_branch and other.role.in_branch
-    where = ", where all threads of the block reach it" if in_branch else ""
     if race.lacks & MET:
         return f"put cuda.syncwarp() {_gap(here, other)}: a shuffle, vote or match does not order memory"
-    wait = "wait for the copy with cp.async.wait_group, and " if "copies to" in (here.verb, other.verb) else ""
+    in_branch = here.role.in_branch and other.role.in_branch
+    where = ", where all threads of the block reach it" if in_branch else ""
+    copy = next((side for side in (here, other) if side.verb == "copies to"), None)
+    wait = ""
+    if copy is not None and _leads_to(copy, other if copy is here else here):
+        wait = "wait for the copy with cp.async.wait_group, and "
     call, why = "cuda.syncthreads()", ""
-    if not race.across and not wait:
+    if not race.across and copy is None:
         call, why = "cuda.syncwarp()", ": lanes of a warp do not run in lockstep"
         where = where.replace("threads of the block", "lanes of the warp")
         if not is_one_warp:  # this case is perhaps too small for the others
             why = ", or cuda.syncthreads() if other warps use the element, too"
+    if is_line and here.is_in_library:
+        return f"put {call} between calls that use the same memory; in a loop, also at its end"
     if not is_line:
         return f"{wait}put {call} {_gap(here, other)}{where}{why}"
     split = f"read into a variable, put {call} after it{where}, then write{why}"
@@ -273,7 +284,10 @@ def _gap(here: RaceSide, other: RaceSide) -> str:
     first, second = sorted((here, other), key=lambda side: (line(side.site, side.sites), side.site))
     forth, back = _leads_to(first, second), _leads_to(second, first)
     if back and not forth:
-        return f"{_between(second, first)} of the next iteration"
+        between = _between(second, first)
+        if first.role.in_loop and second.role.in_loop:
+            return f"{between} of the next iteration"
+        return " the next ".join(between.rsplit(" the ", 1)) if " and the " in between else between
     if back and forth:
         return f"{_between(first, second)}, and another at the end of the loop"
     return _between(first, second)

@@ -3,22 +3,22 @@ which fix a race has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from kcheck.ptx.analysis.cfg import Cfg, build, is_barrier, postdominators
-from kcheck.ptx.analysis.convergent import analyze
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.analysis.skips import control_dependence
 from kcheck.ptx.program import AccessRole
+from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.updates import updating_loads
-from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operation, Register, Special
-from kcheck.ptx.syntax.opcodes import COPIES, LOADS, MEMORY, PRODUCTS, SUMS
+from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Operation, Register, Special
+from kcheck.ptx.syntax.opcodes import ATOMICS, COLLECTIVE, COPIES, LOADS, MEMORY, PRODUCTS, SUMS
 
 _MOST_BLOCKS = 512
 """In a longer function, nothing is said about paths between accesses."""
 
-_THREAD = ("tid", "laneid", "warpid")
 _DISTINCT = COPIES | SUMS | PRODUCTS | {"or", "shl"}
 """Their results differ if one operand does and the others are the same; a quotient or a remainder may not."""
 
@@ -39,7 +39,7 @@ def roles(functions: Iterable[Function], file: str) -> dict[int, AccessRole]:
         looped = {n for loop in cfg.loops for n in loop.blocks}
         for n in cfg.order:
             for operation in cfg.blocks[n].operations:
-                if isinstance(operation, Instruction) and operation.opcode in MEMORY:
+                if isinstance(operation, Instruction) and (operation.opcode in MEMORY or is_copy(operation)):
                     found[id(operation)] = AccessRole(
                         tests=id(operation) in tests,
                         updates=id(operation) in updates,
@@ -55,25 +55,44 @@ def roles(functions: Iterable[Function], file: str) -> dict[int, AccessRole]:
 def _branches(cfg: Cfg) -> set[int]:
     """The basic blocks that some threads of a block may skip while others execute them.
 
-    An early return does not count: a barrier waits only for the threads that remain."""
-    known = analyze(cfg, lambda _: True)
+    An early return does not count: a barrier waits only for the threads that remain.
+    """
     parent = postdominators(cfg)
     decided_by = control_dependence(cfg, parent)
+    operations = [(n, operation) for n in cfg.order for operation in cfg.blocks[n].operations]
+    setters = Counter(register.name for _, operation in operations for register in writes(operation))
+    varying: set[str] = set()  # registers that may differ between the threads of a block
     found: set[int] = set()
-    again = True
-    while again:
-        again = False
-        for n in cfg.order:
-            if n not in found and any(m in found or _parts(cfg, known.same, parent, m) for m, _ in decided_by[n]):
-                found.add(n)
-                again = True
+    before = -1
+    while len(varying) + len(found) != before:
+        before = len(varying) + len(found)
+        for n, operation in operations:
+            for register in writes(operation):
+                if _varies(operation, varying) or (n in found and setters[register.name] > 1):
+                    varying.add(register.name)
+        found |= {
+            n for n in cfg.order if any(m in found or _parts(cfg, varying, parent, m) for m, _ in decided_by[n])
+        }
     return found
 
 
-def _parts(cfg: Cfg, same: frozenset[str], parent: Mapping[int, int], n: int) -> bool:
+def _varies(operation: Operation, varying: Collection[str]) -> bool:
+    """Whether the result of an operation may differ between the threads of a block. A load does if its address
+    does."""
+    if isinstance(operation, Call) or operation.opcode in ATOMICS or operation.opcode in COLLECTIVE:
+        return True
+    specials = (operand for operand in operation.operands if isinstance(operand, Special))
+    return any(map(_is_of_thread, specials)) or any(register.name in varying for register in reads(operation))
+
+
+def _is_of_thread(special: Special) -> bool:
+    return special.name.lstrip("%").startswith(("tid", "laneid", "lanemask", "warpid"))
+
+
+def _parts(cfg: Cfg, varying: Collection[str], parent: Mapping[int, int], n: int) -> bool:
     """Whether the threads of a block may go different ways at the end of a basic block, and continue after it."""
     end, meets = cfg.blocks[n].terminator, parent[n]
-    if end is None or all(register.name in same for register in reads(end)):
+    if end is None or not any(register.name in varying for register in reads(end)):
         return False
     return meets != -1 and not cfg.blocks[meets].only_leaves
 
@@ -115,7 +134,7 @@ class _Elements:
 
     def _operand(self, operand: object) -> str:
         if isinstance(operand, Special):
-            return OWN if operand.name.lstrip("%").startswith(_THREAD) else ONE
+            return OWN if _is_of_thread(operand) else ONE
         return self._register(operand.name) if isinstance(operand, Register) else ONE
 
     def _register(self, name: str) -> str:
