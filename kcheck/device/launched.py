@@ -66,6 +66,9 @@ def signature_of_launch(arguments: Iterable[Any], parameters: Iterable[Any]) -> 
     """The signature of a launch by address: arrays have their own dtypes, numbers those of the parameters."""
     parts: list[ArrayType | ScalarType] = []
     for value, parameter in zip(arguments, parameters, strict=False):
+        if value is None or isinstance(value, np.void):
+            parts.append(ScalarType("null" if value is None else "struct"))
+            continue
         dtype = getattr(value, "dtype", None)
         name = np.dtype(dtype).name if dtype is not None else parameter.element or f"int{8 * parameter.size}"
         if name not in DTYPES:

@@ -21,21 +21,22 @@ from kcheck.device.base import Backend, Staged, unheard
 from kcheck.device.call import keywords, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds import DEFAULT, KINDS
-from kcheck.device.kinds.base import Called, Passed
+from kcheck.device.kinds.base import Called
 from kcheck.device.kinds.objects import Objects
-from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
+from kcheck.device.passing import passed_arguments
+from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.model import (
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
     Finding,
     LaunchSpec,
-    NameArg,
     OpSpec,
     Outcome,
     Schedule,
     Span,
     TextureArg,
+    leaves,
 )
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
@@ -366,7 +367,7 @@ class LaunchingDevice:
             return staged, self._launcher_job(spec, arrays, staged)
         job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
         fills = {name: one.fill for name, one in staged.items() if one.fill is not None}
-        has_textures = any(isinstance(arg, TextureArg) for arg in spec.launch.args)
+        has_textures = any(isinstance(arg, TextureArg) for arg in leaves(spec.launch.args))
         if len(fills) == len(staged) and not has_textures:
             self._ready = _Ready(arrays, staged, fills, job)
         return staged, job
@@ -379,25 +380,11 @@ class LaunchingDevice:
         self, spec: OpSpec, launch: LaunchSpec, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]
     ) -> Callable[[], None]:
         assert spec.kernel is not None
-        owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
-        passed = []
         modules = self._backend.modules
         objects = None if modules is None else Objects(modules)
-        for arg in launch.args:
-            if isinstance(arg, TextureArg):
-                assert objects is not None  # kinds that have these arguments need modules
-                owner = owners[arg.array]
-                handle = objects.add(arg, owner, staged[owner.name].array)
-                passed.append(Passed(arg, handle, "uint64", False))
-            elif isinstance(arg, NameArg) and arg.name in owners:
-                owner = owners[arg.name]
-                passed.append(Passed(arg, staged[owner.name].array, owner.dtype.name, True))
-            else:
-                value = scalar_argument(arrays.case, arrays.params, owners, arg)
-                is_param = isinstance(arg, NameArg) and arg.name in spec.params
-                passed.append(Passed(arg, value, value.dtype.name, False, is_param))
-        called = Called(spec, arrays.case, dict(arrays.params), shape, tuple(passed))
         try:
+            given = passed_arguments(spec, launch, arrays, staged, objects)
+            called = Called(spec, arrays.case, dict(arrays.params), shape, given)
             job = KINDS[spec.kernel.kind].job(called, self._backend)
         except BaseException:
             if objects is not None:

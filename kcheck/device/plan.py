@@ -19,6 +19,7 @@ from kcheck.model import (
     Index3,
     LaunchSpec,
     NameArg,
+    NumberArg,
     NumelArg,
     Scalar,
     Span,
@@ -139,10 +140,24 @@ def scalar_argument(
         return integer_argument(
             f"the number of elements of {arg.array}", size, arg.dtype or DEFAULT_INTEGER, arg.span
         )
-    assert isinstance(arg, NameArg)  # textures are objects
+    if isinstance(arg, NumberArg):
+        assert arg.value is not None  # null is not a scalar
+        with np.errstate(over="ignore"):
+            number: np.generic = DTYPES[arg.dtype or default_dtype(arg.value)].numpy.type(arg.value)
+        return number
+    assert isinstance(arg, NameArg)  # textures are objects, and structs have fields
     if arg.name in params:
         return params[arg.name]
     return dim_argument(case, arg)
+
+
+def default_dtype(value: float) -> str:
+    """The dtype of a number without one, where the kernel does not declare types: Numba's."""
+    return "bool" if isinstance(value, bool) else "float64" if isinstance(value, float) else _integer(value)
+
+
+def _integer(value: int) -> str:
+    return DEFAULT_INTEGER if value <= DTYPES[DEFAULT_INTEGER].max else "uint64"
 
 
 def dim_argument(case: Case, arg: NameArg) -> np.generic:

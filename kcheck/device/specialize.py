@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from kcheck.model import Argument, Case, Input, NameArg, OpSpec, Output
+from kcheck.device.plan import default_dtype
+from kcheck.model import AccessorArg, Argument, Case, Input, NameArg, NumberArg, OpSpec, Output, StructArg
 from kcheck.model.calls import DEFAULT_INTEGER
 from kcheck.model.compiled import ArrayType, ScalarType, Signature
 
@@ -74,6 +75,13 @@ def _by_layout(spec: OpSpec, dtypes: Mapping[str, str]) -> Iterator[Signature]:
 def _argument(
     spec: OpSpec, arg: Argument, dtypes: Mapping[str, str], letters: Mapping[str, str]
 ) -> ArrayType | ScalarType:
+    if isinstance(arg, StructArg):
+        return ScalarType("struct")
+    if isinstance(arg, AccessorArg):
+        accessed = _array(spec, _owner(spec, arg.array) or arg.array)
+        return ArrayType(dtypes.get(accessed.dtype, accessed.dtype), len(accessed.shape), "A")
+    if isinstance(arg, NumberArg):
+        return ScalarType("null" if arg.value is None else arg.dtype or default_dtype(arg.value))
     if not isinstance(arg, NameArg):
         return ScalarType(arg.dtype or DEFAULT_INTEGER)
     if arg.name in spec.params:

@@ -7,6 +7,7 @@
 
 from kcheck.model.calibration import Calibration, Envelope
 from kcheck.model.calls import (
+    AccessorArg,
     Argument,
     CompileOptions,
     CudaOptions,
@@ -15,10 +16,13 @@ from kcheck.model.calls import (
     KernelRef,
     LaunchSpec,
     NameArg,
+    NumberArg,
     NumelArg,
     StrideArg,
+    StructArg,
     TextureArg,
     TritonOptions,
+    leaves,
 )
 from kcheck.model.case import Case
 from kcheck.model.coverage import CodeCoverage, FileCoverage
@@ -81,6 +85,7 @@ __all__ = [
     "NATURAL",
     "SANITIZERS",
     "STRICT",
+    "AccessorArg",
     "Argument",
     "ArraySnapshot",
     "Artifact",
@@ -117,6 +122,7 @@ __all__ = [
     "LaunchSpec",
     "Level",
     "NameArg",
+    "NumberArg",
     "NumelArg",
     "OpSpec",
     "Outcome",
@@ -136,6 +142,7 @@ __all__ = [
     "Status",
     "Strict",
     "StrideArg",
+    "StructArg",
     "TensorSum",
     "TextureArg",
     "Tolerance",
@@ -144,6 +151,7 @@ __all__ = [
     "Verdict",
     "as_set",
     "is_as_strict",
+    "leaves",
     "level_word",
     "strictest",
 ]

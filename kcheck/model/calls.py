@@ -3,7 +3,7 @@ the arguments and sizes of a launch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -160,7 +160,56 @@ class TextureArg:
     dtype: str | None = "uint64"
 
 
-Argument: TypeAlias = NameArg | StrideArg | NumelArg | TextureArg
+@dataclass(frozen=True, slots=True)
+class NumberArg:
+    """A kernel argument that the spec writes as a number, or as null.
+
+    Attributes:
+        value: None: a null pointer, or Triton's None.
+        dtype: None if the spec has none: the number is then of its parameter's type.
+    """
+
+    value: int | float | bool | None
+    span: Span
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StructArg:
+    """A kernel argument: a struct by value.
+
+    Attributes:
+        fields: its members by name, in order; for a list, the elements of an array, by index.
+        is_list: whether it is an array inside a struct.
+    """
+
+    fields: tuple[tuple[str, Argument], ...]
+    span: Span
+    is_list: bool = False
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessorArg:
+    """A kernel argument: a packed accessor of PyTorch, which has the pointer, sizes and strides of an array."""
+
+    array: str
+    span: Span
+    dtype: str | None = None
+
+
+Argument: TypeAlias = NameArg | StrideArg | NumelArg | TextureArg | NumberArg | StructArg | AccessorArg
+
+
+def leaves(arguments: Iterable[Argument]) -> Iterator[Argument]:
+    """The arguments, and for a struct those inside it instead."""
+    for argument in arguments:
+        if isinstance(argument, StructArg):
+            yield from leaves(part for _, part in argument.fields)
+        else:
+            yield argument
+
+
 DEFAULT_INTEGER = "int64"
 """The dtype of a dim, a stride or a number of elements,
 unless the spec or the compiled kernel sets a different one."""

@@ -25,7 +25,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """The type of a scalar argument."""
+    """The type of a scalar argument; ``struct`` and ``null`` for those that have no dtype."""
 
     dtype: str
 

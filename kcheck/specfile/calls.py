@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcheck.model import (
     DTYPES,
-    Argument,
+    AccessorArg,
     CompileOptions,
     Expression,
     Framework,
@@ -18,20 +18,17 @@ from kcheck.model import (
     KernelRef,
     LaunchSpec,
     NameArg,
-    NumelArg,
-    StrideArg,
     TextureArg,
+    leaves,
 )
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.arrays import ndim_of
+from kcheck.specfile.arguments import check_arity, check_kinds, check_pointers, read_argument
 from kcheck.specfile.distribution import check_keywords
 from kcheck.specfile.given import given_function
 from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
 from kcheck.specfile.pythonfile import PythonDefinition
 from kcheck.specfile.reader import Kind, Reader
-from kcheck.specfile.textures import KEYS as TEXTURE_KEYS
-from kcheck.specfile.textures import read_texture
-from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
+from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 _ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
@@ -224,18 +221,20 @@ def read_launch(
         return None
     args_node = reader.get(node, "args")
     items = reader.items(args_node, most=256)
-    args = [_argument(reader, item, arrays) for item in items]
+    args = [read_argument(reader, item, arrays) for item in items]
     if args_node is not None and items and None not in args:
-        passed = {arg.name for arg in args if isinstance(arg, NameArg)}
-        passed |= {arg.array for arg in args if isinstance(arg, TextureArg) and arg.is_surface}
-        _check_textures(reader, args, kernel)
+        good = [arg for arg in args if arg is not None]
+        passed = {arg.name for arg in leaves(good) if isinstance(arg, NameArg)}
+        passed |= {arg.array for arg in leaves(good) if isinstance(arg, AccessorArg)}
+        passed |= {arg.array for arg in leaves(good) if isinstance(arg, TextureArg) and arg.is_surface}
+        check_kinds(reader, good, kernel)
         lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
         for name in lost:
             what = f"the output {name!r} is not in args, so the kernel cannot write it"
             reader.fault(args_node.span, what, f"add {name!r}")
         if not lost:
-            _check_arity(reader, args_node, len(args), kernel)
-            _check_pointers(reader, items, arrays, kernel)
+            check_arity(reader, args_node, len(args), kernel)
+            check_pointers(reader, good, arrays, kernel)
     grid = _extent(reader, reader.get(node, "grid"), "grid")
     block_node = reader.get(node, "block")
     if kernel is not None and kernel[0].kind == "triton":
@@ -259,8 +258,7 @@ def read_launch(
         return None
     if shared_node is not None and shared is None:
         return None
-    good = tuple(arg for arg in args if arg is not None)
-    return LaunchSpec(good, grid, block, shared, cooperative, node.span)
+    return LaunchSpec(tuple(arg for arg in args if arg is not None), grid, block, shared, cooperative, node.span)
 
 
 def _triton_block(reader: Reader, node: YamlMap) -> tuple[Expression, ...] | None:
@@ -285,110 +283,3 @@ def _extent(reader: Reader, node: YamlNode | None, where: str) -> tuple[Expressi
     if not 1 <= len(sizes) <= 3 or None in sizes:
         return None
     return tuple(size for size in sizes if size is not None)
-
-
-def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> Argument | None:
-    if isinstance(node, YamlScalar):
-        name = reader.reference(node, _ANY, "argument", "args")
-        return None if name is None else NameArg(name, None, node.span)
-    if not isinstance(node, YamlMap):
-        return None
-    for key in TEXTURE_KEYS:
-        entry = node.entries.get(key)
-        if entry is not None and not (isinstance(entry.value, YamlScalar) and entry.value.value in DTYPES):
-            return read_texture(reader, node, key, arrays)
-    for key, read in (("stride", _stride), ("numel", _numel)):
-        entry = node.entries.get(key)
-        # A dim may be called `stride`: then its value is a dtype.
-        if entry is not None and not (isinstance(entry.value, YamlScalar) and entry.value.value in DTYPES):
-            dtype = reader.text(reader.get(node, "dtype")) if "dtype" in node.entries else None
-            extra = [other for other in node.entries if other not in (key, "dtype")]
-            if extra:
-                reader.fault(node.entries[extra[0]].span, f"unknown key {extra[0]!r} beside {key!r}", "remove it")
-            unread = dtype is None and "dtype" in node.entries
-            return None if unread or extra else read(reader, entry, arrays, dtype)
-    if len(node.entries) != 1:
-        fix = "write each argument as a separate item"
-        reader.fault(node.span, f"an argument is one name, not {' and '.join(node.entries)}", fix)
-        return None
-    ((key, entry),) = node.entries.items()
-    dtype = reader.text(entry.value)
-    if key not in reader.named("dim"):
-        if key.isidentifier():
-            reader.unknown(entry.span, key, ("dim",), "dim", "args")
-        return None
-    if dtype not in DTYPES or not DTYPES[dtype].is_integer:
-        return None
-    return NameArg(key, dtype, node.span)
-
-
-def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str | None) -> StrideArg | None:
-    items = reader.items(entry.value)
-    if len(items) != 2:
-        return None
-    array = reader.reference(items[0], ("input", "output"), "array", "stride")
-    axis = reader.integer(items[1])
-    if array is None or axis is None:
-        return None
-    ndim = ndim_of(arrays[array])
-    if ndim is not None and not -ndim <= axis < ndim:
-        reader.fault(items[1].span, f"{array!r} has no axis {axis}: it has {ndim} axes")
-        return None
-    return StrideArg(array, axis, entry.span, dtype)
-
-
-def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str | None) -> NumelArg | None:
-    array = reader.reference(entry.value, ("input", "output"), "array", "numel")
-    return None if array is None else NumelArg(array, entry.span, dtype)
-
-
-def _check_textures(
-    reader: Reader, args: list[Argument | None], kernel: tuple[KernelRef, Parameters | None] | None
-) -> None:
-    """Report textures and surfaces of a kernel whose kind does not
-    support them: they are handles in C++ and PTX."""
-    for arg in args:
-        if isinstance(arg, TextureArg) and kernel is not None and kernel[0].kind not in _WITH_TEXTURES:
-            what = f"a kernel of {KINDS[kernel[0].kind].title} takes no texture or surface objects"
-            reader.fault(arg.span, what, f"pass the array: {arg.array}")
-
-
-_WITH_TEXTURES = ("cuda", "hip", "ptx")
-
-
-def _check_arity(
-    reader: Reader, node: YamlNode, count: int, kernel: tuple[KernelRef, Parameters | None] | None
-) -> None:
-    if kernel is None or kernel[1] is None:
-        return
-    parameters = kernel[1]
-    least, most = len(parameters.required), parameters.most
-    if count < least or (most is not None and count > most):
-        takes = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        plural = "" if takes == "1" else "s"
-        names = ", ".join((*parameters.required, *parameters.optional))
-        what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, but args has {count}"
-        reader.fault(node.span, what, f"its parameters are {names}" if names else "")
-
-
-def _check_pointers(
-    reader: Reader,
-    items: Sequence[YamlNode],
-    arrays: dict[str, YamlEntry],
-    kernel: tuple[KernelRef, Parameters | None] | None,
-) -> None:
-    """Report arrays where the kernel takes a number, and numbers where it takes an array."""
-    if kernel is None or kernel[1] is None:
-        return
-    parameters = kernel[1]
-    for number, (name, item) in enumerate(
-        zip((*parameters.required, *parameters.optional), items, strict=False), 1
-    ):
-        array = item.value if isinstance(item, YamlScalar) and item.value in arrays else None
-        where = f"parameter {number} of kernel {kernel[0].name!r}, {name!r}"
-        if array is not None and name in parameters.numbers:
-            what = f"the array {array!r} does not match {where}, which the kernel uses as a number"
-            reader.fault(item.span, what, "pass a dim, a param or {stride: [x, 0]} here, or change the kernel")
-        elif array is None and name in parameters.pointers:
-            what = f"a number does not match {where}, which the kernel uses as a pointer"
-            reader.fault(item.span, what, "pass an array here, or change the kernel")

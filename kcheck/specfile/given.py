@@ -50,7 +50,7 @@ BUILTIN_DTYPES = {"bool": "bool", "int": "int64", "float": "float64", "complex":
 
 def _node(value: Any, place: Span, where: str, given: dict[str, Callable[..., Any]]) -> YamlNode:
     if value is None or isinstance(value, bool | int | float | str):
-        return YamlScalar(place, value, "" if value is None else str(value), None)
+        return YamlScalar(place, value, "null" if value is None else str(value), None)
     if isinstance(value, Mapping):
         entries = {
             str(key): YamlEntry(str(key), place, _node(item, place, f"{where}.{key}".lstrip("."), given))

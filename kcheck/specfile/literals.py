@@ -263,7 +263,7 @@ class Literals:
 
     def _scalar(self, node: ast.expr, value: bool | int | float | str | None) -> YamlScalar:
         span = self._source.span(node)
-        text = "" if value is None else str(value)
+        text = "null" if value is None else str(value)
         content = None
         plain = isinstance(node, ast.Constant) and isinstance(value, str) and node.lineno == node.end_lineno
         if plain and (node.end_col_offset or 0) - node.col_offset == len(text.encode()) + 2:

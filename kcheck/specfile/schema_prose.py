@@ -112,9 +112,7 @@ def _show(value: Any) -> str:
 
 def _type(place: SchemaFailure) -> Iterator[Fault]:
     if place.value is None:
-        is_argument = place.key == "args" and isinstance(place.path[-1], int)
-        other = "; to pass None, launch the kernel from a launcher" if is_argument else ""
-        yield place.fault(f"{place.name} has no value", f"write {place.expected}{other}")
+        yield place.fault(f"{place.name} has no value", f"write {place.expected}")
     else:
         yield place.fault(f"{place.name} must be {place.expected}, not {_show(place.value)}", _retype(place))
 

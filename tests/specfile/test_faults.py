@@ -149,8 +149,8 @@ import pytest
         ('y: [M, N]', 'y: {shape: [M, M], alias: x}', ["7:11: 'y' shares the memory of 'x' but has a different shape; write the shape [M, N]"]),
         ('y: [M, N]', 'y: [M, N - 5]', ['7:18: for N = 1: a size must not be negative, but is -4; add a constraint that excludes such sizes']),
         ('[x, y]', '[x, null]', [
-            "8:20: an item of 'args' has no value; write a name, {dim: dtype}, {stride: [array, axis]}, {numel: array}, "
-            "{texture: array} or {surface: array}; to pass None, launch the kernel from a launcher"
+            "8:16: the output 'y' is not in args, so the kernel cannot write it; add 'y'",
+            "8:20: a kernel of Numba cannot get None; pass an array or a number"
         ]),
         ('[x, y]', '[x, y, N]', ["8:16: kernel 'softmax' takes 2 arguments, but args has 3; its parameters are x, y"]),
         ('op: softmax\n', 'op: softmax\n<<: {a: 1}\n', ["3:1: unknown key '<<'; merge keys are not part of YAML 1.2: write the keys out"]),

@@ -30,9 +30,10 @@ class Passed:
 
     Attributes:
         argument: the argument in the spec.
-        value: the array on the device, or a scalar of the dtype in the spec.
+        value: the array on the device, or a scalar of the dtype in the spec; None for null and for a struct.
         dtype: the name of its dtype in DTYPES; for an array, that of its elements.
         is_param: whether it is a param, whose dtype the spec declares.
+        fields: the members of a struct in order; for an accessor, the array, then its sizes and strides.
     """
 
     argument: Argument
@@ -40,6 +41,7 @@ class Passed:
     dtype: str
     is_array: bool
     is_param: bool = False
+    fields: tuple[Passed, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
-from kcheck.device.kinds.base import Called, NotCompiled, Passed, WantedArtifact, Work
-from kcheck.device.kinds.entry import check, fitted, pack
-from kcheck.device.kinds.modules import Unit, UnitRun, address
+from kcheck.device.kinds.arguments import check, fitted, packed
+from kcheck.device.kinds.base import Called, NotCompiled, WantedArtifact, Work
+from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.named import UnknownKernel
 from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.plan import LaunchFault
@@ -86,7 +86,7 @@ class CompiledKind:
             raise LaunchFault(*refused.findings) from None
         arguments = fitted(unit.parameters, called.arguments)
         check(spec, unit.instance, unit.parameters, arguments)
-        content = pack(unit.parameters, [_value(passed) for passed in arguments])
+        content = packed(unit.parameters, arguments)
         signature = signature_of_case(spec, called.case)
         run = UnitRun(unit, called.shape.block, called.shape.shared, signature)
         cooperative = spec.launch.cooperative
@@ -151,11 +151,6 @@ def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, targe
     return CompiledKernel(
         spec.kernel.name, first.place or spec.kernel.span, signature, target, problem=str(refused)
     )
-
-
-def _value(passed: Passed) -> Any:
-    """The address of an array, or the scalar."""
-    return address(passed.value) if passed.is_array else passed.value
 
 
 def current_target() -> str:

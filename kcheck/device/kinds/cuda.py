@@ -13,18 +13,19 @@ from kcheck.device.artifact import no_compiler
 from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.cpp import defines, instance, varying
-from kcheck.device.kinds.entry import Parameter, find_entry, ptx_parameters
+from kcheck.device.kinds.entry import Form, Parameter, find_entry, ptx_parameters
 from kcheck.device.kinds.host_code import is_host_header
 from kcheck.device.kinds.modules import Unit
 from kcheck.device.kinds.nvrtc import (
     INCLUDE,
     CompileFailed,
-    CppParameter,
     Message,
     Source,
     compile_source,
     toolkit_folders,
 )
+from kcheck.device.kinds.signature import CppMember, CppParameter
+from kcheck.device.kinds.structs import wanted_members
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, CudaOptions, Fault, Finding, KernelRef, OpSpec
 from kcheck.ptx.syntax.symbols import kernel_name
@@ -70,7 +71,12 @@ class _Compiler:
         return tuple(read.kernels), read.words.union(*words)
 
     def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
-        """Compile the kernel with the types, dims and params of the case."""
+        """Compile the kernel with the types, dims and params of the case.
+
+        Raises:
+            NotCompiled: NVRTC rejects it.
+            SpecError: an included file is missing.
+        """
         kernel, options = spec.kernel, spec.compile or CudaOptions()
         assert kernel is not None
         assert isinstance(options, CudaOptions)
@@ -80,28 +86,12 @@ class _Compiler:
         kernel = replace(kernel, name=name.partition("<")[0].strip()) if name else kernel
         if differing := varying(spec, options):
             told += f" ({', '.join(f'{name}={macros[name]}' for name in differing)})"
-        return self.compiled(spec.root, kernel, expression, told, options.include, given, target)
-
-    def compiled(
-        self,
-        root: str,
-        kernel: KernelRef,
-        expression: str,
-        told: str,
-        include: tuple[str, ...],
-        options: tuple[str, ...],
-        target: str,
-    ) -> Unit:
-        """Compile an instance of a kernel.
-
-        Raises:
-            NotCompiled: NVRTC rejects it.
-            SpecError: an included file is missing.
-        """
-        file = Path(root) / kernel.path
-        folders = (*self.folders, str(file.parent), *(os.path.join(root, folder) for folder in include))
+        members = wanted_members(spec.launch.args) if spec.launch is not None and not name else ()
+        file = Path(spec.root) / kernel.path
+        include = (os.path.join(spec.root, folder) for folder in options.include)
         try:
-            return _compiled(kernel, told, _source(file, expression, folders, options), target)
+            source = _source(file, expression, (*self.folders, str(file.parent), *include), given)
+            return _compiled(kernel, told, replace(source, members=members), target)
         except (OSError, UnicodeDecodeError) as error:
             raise KernelError(Span(shown(file)), f"this file cannot be read: {error}") from error
 
@@ -164,17 +154,26 @@ def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit | C
 
 def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
     """A parameter of the PTX, with what the C++ compiler knows about it."""
-    form = slot.form
-    if typed.is_pointer:
-        form = "pointer"
-    elif typed.is_class:
-        form = "class"
-    elif typed.element in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"):
-        form = "float"
-    elif typed.element:
-        form = "integer"
     told = f"`{text}`" if text else f"a {typed.element or 'class'}{'*' * typed.is_pointer}"
-    return Parameter(slot.offset, slot.size, form, typed.element, told)
+    members = None
+    if typed.is_class:
+        members = {
+            name: Parameter(m.offset, m.size, _form(m) or "bytes", m.element, name) if m.exists else None
+            for name, m in typed.members
+        }
+    form = _form(typed) or slot.form
+    return Parameter(slot.offset, slot.size, form, typed.element, told, "", typed.alignment, members)
+
+
+def _form(typed: CppParameter | CppMember) -> Form | None:
+    """The form of a parameter or member; None if its type does not say."""
+    if typed.is_pointer:
+        return "pointer"
+    if typed.is_class:
+        return "class"
+    if typed.element in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"):
+        return "float"
+    return "integer" if typed.element else None
 
 
 def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exception:

@@ -1,25 +1,25 @@
-"""The parameters of a compiled kernel, the arguments that a spec passes, and where the two differ."""
+"""The parameters of a compiled kernel: which values they can take, and their bytes."""
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.base import Passed
-from kcheck.device.plan import integer_argument
 from kcheck.errors import SpecError
-from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span, TextureArg
+from kcheck.model import DTYPES, Fault, Span
 from kcheck.ptx.analysis.kernel_facts import called_functions, operations, param_slots
 from kcheck.ptx.lowering.calls import PROVIDED
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Module, Operation, Symbol, Variable
 from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
+
+Form: TypeAlias = Literal["pointer", "word", "integer", "float", "bits", "bytes", "class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,19 @@ class Parameter:
         element: the dtype of a scalar, or of what a pointer points to; empty if it is unknown or not a dtype.
         told: the parameter in messages, such as ``const float* x`` or ``.u64 softmax_param_0``.
         space: the state space to which a pointer points; empty if it is not declared.
+        alignment: of a class, in bytes.
+        members: of a class: those that the spec names, by name, with their offsets in it. None for a member that
+            it does not have.
     """
 
     offset: int
     size: int
-    form: Literal["pointer", "word", "integer", "float", "bits", "bytes", "class"]
+    form: Form
     element: str
     told: str
     space: str = ""
+    alignment: int = 1
+    members: Mapping[str, Parameter | None] | None = None
 
 
 def ptx_parameters(entry: Function) -> tuple[Parameter, ...]:
@@ -63,66 +68,24 @@ def _declared(param: Variable, offset: int, size: int) -> Parameter:
     return Parameter(offset, size, "word" if size == 8 else "integer", "", told)
 
 
-def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequence[Passed]) -> None:
-    """Compare the arguments in a spec with the parameters of the compiled kernel.
-
-    Args:
-        name: the kernel's name in messages.
-
-    Raises:
-        SpecError: they differ in number, size, space or type; one fault for each argument that is wrong.
-    """
-    assert spec.launch is not None
-    if len(passed) != len(parameters):
-        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
-        told = ", ".join(parameter.told for parameter in parameters)
-        span = spec.launch.args[0].span if spec.launch.args else spec.launch.span
-        what = f"kernel {name!r} takes {takes}, but args has {len(passed)}"
-        raise SpecError([Fault(span, what, f"its parameters are {told}" if told else "it takes none")])
-    faults = []
-    for number, (argument, parameter) in enumerate(zip(passed, parameters, strict=True), 1):
-        wrong = difference(argument.dtype, argument.is_array, parameter)
-        if wrong is not None:
-            what = (
-                f"{called(argument)} does not match parameter {number} of kernel {name!r},"
-                f" {parameter.told}: {wrong}"
-            )
-            faults.append(Fault(argument.argument.span, what, _fix(spec, argument, parameter)))
-    if faults:
-        raise SpecError(faults)
-
-
-def fitted(parameters: Sequence[Parameter], passed: Sequence[Passed]) -> list[Passed]:
-    """The arguments; each integer without a dtype in the spec is as wide as its parameter.
-
-    Raises:
-        LaunchFault: such an integer is too large for its parameter.
-    """
-    return [_fitted(*pair) for pair in zip(parameters, passed, strict=False)] + list(passed[len(parameters) :])
-
-
-def _fitted(parameter: Parameter, passed: Passed) -> Passed:
-    argument, wanted = passed.argument, _wanted(parameter)
-    is_open = not passed.is_array and not passed.is_param and argument.dtype is None
-    if not is_open or not wanted or not DTYPES[wanted].is_integer or wanted == passed.dtype:
-        return passed
-    what = called(passed).partition(" as ")[0].strip("'")
-    return replace(passed, value=integer_argument(what, int(passed.value), wanted, argument.span), dtype=wanted)
-
-
-def called(passed: Passed) -> str:
-    """An argument in messages: ``the float32 array x``, ``N as int64``."""
-    argument = passed.argument
-    if passed.is_array:
-        assert isinstance(argument, NameArg)
-        return f"the {passed.dtype} array {argument.name!r}"
-    if isinstance(argument, NameArg):
-        return f"{argument.name!r} as {passed.dtype}"
-    if isinstance(argument, NumelArg):
-        return f"the number of elements of {argument.array!r} as {passed.dtype}"
-    if isinstance(argument, TextureArg):
-        return f"the {'surface' if argument.is_surface else 'texture'} of {argument.array!r}, a {passed.dtype}"
-    return f"the stride of {argument.array!r} as {passed.dtype}"
+def number_as(value: bool | int | float, parameter: Parameter) -> np.generic | None:
+    """A number in the type of a parameter; None if that type cannot represent it."""
+    if parameter.form == "float" or (parameter.form == "bits" and isinstance(value, float)):
+        name = parameter.element or f"float{8 * parameter.size}"
+        if name not in DTYPES:
+            return None
+        with np.errstate(over="ignore"):
+            made: np.generic = DTYPES[name].numpy.type(value)
+        return made if np.isfinite(made) or not math.isfinite(value) else None
+    if parameter.form not in ("integer", "word", "bits") or isinstance(value, float):
+        return None
+    names = [parameter.element] if parameter.element else [f"{s}int{8 * parameter.size}" for s in ("", "u")]
+    for name in names:
+        dtype = DTYPES[name]
+        if name == "bool" or dtype.min <= value <= dtype.max:
+            found: np.generic = dtype.numpy.type(value)
+            return found
+    return None
 
 
 def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
@@ -130,7 +93,7 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
     form = parameter.form
     if is_array:
         if form not in ("pointer", "word"):
-            return f"an array is passed as a pointer of 8 bytes, but this is {_shape(parameter)}"
+            return f"an array is passed as a pointer of 8 bytes, but this is {shape_told(parameter)}"
         if parameter.space not in ("", "global"):
             return f"it is a pointer to {parameter.space} memory, but arrays are in global memory"
         if form == "pointer" and parameter.element and not _same_element(dtype, parameter.element):
@@ -140,7 +103,7 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
         return "it is a pointer, but a scalar is passed"
     size = DTYPES[dtype].itemsize
     if form == "class" and (size != parameter.size or not _may_be_class(dtype)):
-        return f"it is {_shape(parameter)}"
+        return f"it is {shape_told(parameter)}"
     if size != parameter.size:
         return f"it has {parameter.size} bytes, but {dtype} has {size}"
     if form in ("bits", "bytes", "class") and not parameter.element:
@@ -149,7 +112,7 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
         return None if parameter.element == dtype else f"it is {parameter.element}"
     is_float = not (DTYPES[dtype].is_integer or dtype == "bool")
     if is_float != (form == "float"):
-        return f"it is {_shape(parameter)}"
+        return f"it is {shape_told(parameter)}"
     return f"it is {parameter.element}" if is_float and parameter.element not in ("", dtype) else None
 
 
@@ -172,52 +135,33 @@ def _class_of(dtype: str) -> tuple[str, int]:
     return dtype, kind.itemsize
 
 
-def _shape(parameter: Parameter) -> str:
-    noun = {"integer": "an integer", "word": "an integer", "float": "a float", "bits": "a value"}
-    return f"{noun.get(parameter.form, 'a struct')} of {parameter.size} bytes"
-
-
-def _fix(spec: OpSpec, passed: Passed, parameter: Parameter) -> str:
-    """The fix for an argument that does not match its parameter."""
-    argument = passed.argument
-    wanted = _wanted(parameter)
-    if isinstance(argument, TextureArg):
-        return "declare the parameter as cudaTextureObject_t or cudaSurfaceObject_t"
-    if passed.is_array:
-        if parameter.form == "pointer" and parameter.element and not parameter.space:
-            return f"declare {_named(argument)!r} with dtype {parameter.element}, or change the kernel"
-        return "pass a dim, a param or {stride: [x, 0]} here, or change the kernel"
-    if parameter.form == "pointer" or (parameter.form == "word" and not DTYPES[passed.dtype].is_integer):
-        return "pass an array here, or change the kernel"
-    if not wanted:
-        return "change the kernel: a spec passes arrays and scalars"
-    if isinstance(argument, NameArg) and argument.name in spec.dims:
-        return f"write {{{argument.name}: {wanted}}}"
-    if isinstance(argument, NameArg):
-        return f"declare {argument.name!r} with dtype {wanted}, or change the kernel"
-    return f"add dtype: {wanted}"
-
-
-def _named(argument: Argument) -> str:
-    return argument.name if isinstance(argument, NameArg) else argument.array
-
-
-def _wanted(parameter: Parameter) -> str:
-    """The dtype that matches a scalar parameter; empty if there is no such dtype."""
-    if parameter.element:
-        return parameter.element
-    by_size = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
-    return by_size.get(parameter.size, "") if parameter.form in ("integer", "word", "bits") else ""
+def shape_told(parameter: Parameter) -> str:
+    """A parameter in messages: ``an integer of 4 bytes``."""
+    noun = {
+        "pointer": "a pointer",
+        "integer": "an integer",
+        "word": "an integer",
+        "float": "a float",
+        "bits": "a value",
+    }
+    return f"{noun.get(parameter.form, 'a struct')} of {parameter.size} byte{'s' * (parameter.size != 1)}"
 
 
 def pack(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
-    """The bytes of all parameters. A value is an address, or a NumPy scalar of the parameter's size."""
+    """The bytes of all parameters. A value is an address, a NumPy scalar of the parameter's size, or the bytes of
+    a struct."""
     end = max((parameter.offset + parameter.size for parameter in parameters), default=0)
     content = bytearray(end)
     for parameter, value in zip(parameters, values, strict=True):
-        raw = value.tobytes() if isinstance(value, np.generic) else struct.pack("<Q", value)
-        content[parameter.offset : parameter.offset + parameter.size] = raw
+        content[parameter.offset : parameter.offset + parameter.size] = raw_bytes(value)
     return bytes(content)
+
+
+def raw_bytes(value: Any) -> bytes:
+    """The bytes of an address, of a NumPy scalar, or of a struct."""
+    if isinstance(value, bytes):
+        return value
+    return value.tobytes() if isinstance(value, np.generic) else struct.pack("<Q", value)
 
 
 def undefined(module: Module, entry: Function) -> dict[str, int]:

@@ -39,6 +39,8 @@ _HOST_HEADER = re.compile(rf"(?:{_HEADERS_OF_C})\.h|(?:{_HEADERS_OF_CPP})|{_LIBR
 _BESIDE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 """The replacement for a header of a host library: many such headers declare 16-bit types that kernels use."""
 
+_PYTORCH = "#include <kcheck_pytorch.h>\n"
+
 _CUB = {
     "block": "discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce scan shuffle store",
     "warp": "exchange load merge_sort reduce scan store",
@@ -52,7 +54,7 @@ def stand_in(header: str) -> str:
         return "".join(
             f"#include <cub/{of}/{of}_{name}.cuh>\n" for of, names in _CUB.items() for name in names.split()
         )
-    return _BESIDE
+    return _PYTORCH if header.startswith(("torch/", "ATen/", "c10/")) else _BESIDE
 
 
 _TOKEN = re.compile(

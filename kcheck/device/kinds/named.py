@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kcheck.device.kinds.entry import Parameter, difference, pack
+from kcheck.device.kinds.entry import Parameter, difference, number_as, pack
 from kcheck.device.kinds.modules import Modules, Unit, UnitRun, address
 from kcheck.device.launched import signature_of_launch
 from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry
@@ -26,7 +26,7 @@ from kcheck.span import Span, as_typed
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Unit
 
-_NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+_NUMBERS = (bool, int, float)
 
 
 class UnknownKernel(Exception):
@@ -152,8 +152,14 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         return address(value)
     if isinstance(value, np.ndarray):
         raise KernelError(_caller(), f"{who}, got an array in host memory", "copy it with cuda.to_device()")
+    if value is None and parameter.form in ("pointer", "word"):
+        return 0
+    if isinstance(value, np.void) and parameter.form in ("class", "bytes"):
+        if value.nbytes == parameter.size:
+            return value
+        raise KernelError(_caller(), f"{who}, got {value.nbytes} bytes, but it has {parameter.size}")
     if type(value) in _NUMBERS:
-        made = _number(value, parameter)
+        made = number_as(value, parameter)
         if made is not None:
             return made
     if isinstance(value, np.generic) and value.dtype.name in DTYPES:
@@ -162,20 +168,6 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
             return value
         raise KernelError(_caller(), f"{who}, got a {value.dtype.name}: {wrong}")
     raise KernelError(_caller(), f"{who}, got {value!r}, which its type cannot represent")
-
-
-def _number(value: bool | int | float, parameter: Parameter) -> Any:
-    """A Python number in the parameter's type; None if that type cannot represent it."""
-    if parameter.form == "float":
-        return DTYPES[parameter.element].numpy.type(value)
-    if parameter.form not in ("integer", "word", "bits") or isinstance(value, float):
-        return None
-    names = [parameter.element] if parameter.element else [f"{s}int{8 * parameter.size}" for s in ("", "u")]
-    for name in names:
-        dtype = DTYPES[name]
-        if name == "bool" or dtype.min <= value <= dtype.max:
-            return dtype.numpy.type(value)
-    return None
 
 
 def _index3(value: Any, what: str, most: Index3) -> Index3:

@@ -1,8 +1,4 @@
-"""Compiles CUDA C++ to PTX in this process, with NVRTC from the installed wheels.
-
-The compiler itself provides the types of a kernel's parameters: a variable that describes them is compiled with
-the kernel, read from the PTX, and removed from it.
-"""
+"""Compiles CUDA C++ to PTX in this process, with NVRTC from the installed wheels."""
 
 from __future__ import annotations
 
@@ -30,39 +26,13 @@ from kcheck.device.kinds.host_code import (
     whole,
     without,
 )
+from kcheck.device.kinds.signature import ASKING, CppParameter, Members, answer, from_json, question, to_json
 from kcheck.driver.install import settings
 
-_FORMAT = 3  # the version of the cached format
+_FORMAT = 4  # the version of the cached format
 _ROUNDS = 12  # of removing host code: each shows errors that the previous one hid
 INCLUDE = Path(__file__).parent / "include"
 """kcheck's headers: what nvcc declares without an #include, and the C and C++ headers that NVRTC lacks."""
-
-_ASKING = "kcheck_parameters"
-_QUESTION = "kcheck_signature.h"
-_CODES = {
-    "bool": ("bool",),
-    "int8": ("char", "signed char", "char1", "char2", "char3", "char4"),
-    "uint8": ("unsigned char", "uchar1", "uchar2", "uchar3", "uchar4"),
-    "int16": ("short", "short1", "short2", "short3", "short4"),
-    "uint16": ("unsigned short", "ushort1", "ushort2", "ushort3", "ushort4"),
-    "int32": ("int", "int1", "int2", "int3", "int4"),
-    "uint32": ("unsigned int", "uint1", "uint2", "uint3", "uint4"),
-    "int64": ("long", "long long", "long1", "long2", "longlong1", "longlong2"),
-    "uint64": ("unsigned long", "unsigned long long", "ulong1", "ulong2", "ulonglong1", "ulonglong2"),
-    "float16": ("__half", "__half2"),
-    "bfloat16": ("__nv_bfloat16", "__nv_bfloat162"),
-    "float32": ("float", "float1", "float2", "float3", "float4"),
-    "float64": ("double", "double1", "double2"),
-    "float8_e4m3fn": ("__nv_fp8_e4m3",),
-    "float8_e5m2": ("__nv_fp8_e5m2",),
-}
-"""The C++ types of the elements of each dtype; a vector type has several elements."""
-_SCALARS = frozenset(
-    {"bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long"}
-    | {"long long", "unsigned long", "unsigned long long", "float", "double", "__half", "__nv_bfloat16"}
-    | {"__nv_fp8_e4m3", "__nv_fp8_e5m2"}
-)
-_POINTER, _CLASS = 256, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +48,7 @@ class Source:
         headers: (name, content) of all files of the project that it may include; None if they are unknown, so that
             the result cannot be cached.
         host_headers: names of headers that only host code needs, and that are not in the project.
+        members: the members of structs among the parameters to describe.
     """
 
     file: str
@@ -87,16 +58,7 @@ class Source:
     options: tuple[str, ...]
     headers: tuple[tuple[str, str], ...] | None
     host_headers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CppParameter:
-    """The type of a parameter. ``element``: a dtype, or empty for any other type. ``size`` is in bytes."""
-
-    size: int
-    is_pointer: bool
-    is_class: bool
-    element: str
+    members: Members = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +108,26 @@ def compile_source(source: Source, target: str) -> Compiled:
     stored = None if key is None else store.get(key)
     if stored is not None:
         fields = json.loads(stored)
-        return Compiled(fields["ptx"], fields["entry"], tuple(CppParameter(*row) for row in fields["parameters"]))
+        return Compiled(fields["ptx"], fields["entry"], tuple(map(from_json, fields["parameters"])))
     made = _compile(source, target)
     if key is not None:
-        rows = [[p.size, p.is_pointer, p.is_class, p.element] for p in made.parameters]
+        rows = [to_json(parameter) for parameter in made.parameters]
         store.put(key, json.dumps({"ptx": made.ptx, "entry": made.entry, "parameters": rows}).encode())
     return made
 
 
 def _key(source: Source, target: str) -> str:
     parts = [f"nvrtc {_FORMAT}", _versions(), target, source.file, source.expression]
-    parts += [*source.folders, "", *source.options, "", *source.host_headers, "", source.text]
+    parts += [
+        *source.folders,
+        "",
+        *source.options,
+        "",
+        *source.host_headers,
+        "",
+        repr(source.members),
+        source.text,
+    ]
     parts += [part for header in source.headers or () for part in header]
     return "\0".join(parts)
 
@@ -201,7 +172,7 @@ def _compile(source: Source, target: str) -> Compiled:
     If device code needs something that was removed, the error in the removed code comes first. The next instance
     of a kernel in the file is first compiled without what was removed for this one.
     """
-    whose = replace(source, expression="")
+    whose = replace(source, expression="", members=())
     if whose in _REMOVED:
         try:
             return _compile_text(_REMOVED[whose], source, target)
@@ -269,7 +240,7 @@ def _places(message: Message) -> list[tuple[str, int]]:
 
 def _compile_text(text: str, source: Source, target: str) -> Compiled:
     nvrtc: Any = import_module("cuda.bindings.nvrtc")
-    text += _question(source.expression)
+    text += question(source.expression, source.members)
     folders = (*source.folders, str(INCLUDE), *toolkit_folders())
     options = [
         f"--gpu-architecture={target.replace('sm_', 'compute_')}",
@@ -284,7 +255,7 @@ def _compile_text(text: str, source: Source, target: str) -> Compiled:
     contents = [stand_in(name).encode() for name in source.host_headers]
     program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), source.file.encode(), len(names), contents, names))
     try:
-        for expression in (source.expression, f"&{_ASKING}"):
+        for expression in (source.expression, f"&{ASKING}"):
             _checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
         (code,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(code):
@@ -296,7 +267,7 @@ def _compile_text(text: str, source: Source, target: str) -> Compiled:
         ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    ptx, parameters = _answer(ptx)
+    ptx, parameters = answer(ptx, source.members)
     return Compiled(ptx, entry, parameters)
 
 
@@ -317,59 +288,6 @@ def _text(size_of: Any, write: Any, program: Any) -> str:
     buffer = bytes(content)
     _checked(write(program, buffer))
     return buffer.rstrip(b"\0").decode(errors="replace")
-
-
-def _question(expression: str) -> str:
-    """C++ code of a variable that describes the parameters: their number, then the code and the size of each."""
-    lines = [
-        "",
-        f'#line 1 "{_QUESTION}"',
-        "struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;",
-        "struct __nv_fp8_e4m3; struct __nv_fp8_e5m2;",
-        "namespace kcheck_signature {",
-        "template <class T> struct element { enum { code = 0, scalar = 0 }; };",
-    ]
-    for code, names in enumerate(_CODES.values(), 1):
-        for name in names:
-            scalar = int(name in _SCALARS)
-            lines.append(f"template <> struct element<{name}> {{ enum {{ code = {code}, scalar = {scalar} }}; }};")
-    lines += [
-        "template <class T> struct element<const T> : element<T> {};",
-        "template <class T> struct element<volatile T> : element<T> {};",
-        "template <class T> struct element<const volatile T> : element<T> {};",
-        "template <class T> struct form",
-        f"{{ enum {{ code = element<T>::scalar ? element<T>::code : {_CLASS} }}; }};",
-        f"template <class T> struct form<T*> {{ enum {{ code = {_POINTER} + element<T>::code }}; }};",
-        f"template <class T> struct form<T* __restrict__> {{ enum {{ code = {_POINTER} + element<T>::code }}; }};",
-        "template <class F> struct list;",
-        "template <class... A> struct list<void (*)(A...)> {",
-        "int count, codes[sizeof...(A) + 1], sizes[sizeof...(A) + 1];",
-        "constexpr list() : count(sizeof...(A) + 1), codes{form<A>::code..., 0}, sizes{(int)sizeof(A)..., 0} {}",
-        "};",
-        "}",
-        f'extern "C" __device__ const kcheck_signature::list<decltype(&{expression})> {_ASKING}{{}};',
-        "",
-    ]
-    return "\n".join(lines)
-
-
-_ANSWER = re.compile(rf"^[^\n]*\b{_ASKING}\[(\d+)\](?:\s*=\s*\{{([^}}]*)\}})?;\n", re.MULTILINE)
-
-
-def _answer(ptx: str) -> tuple[str, tuple[CppParameter, ...]]:
-    """The PTX without the variable, and the parameters that the variable describes."""
-    found = _ANSWER.search(ptx)
-    assert found is not None, ptx
-    given = bytes(int(number) for number in (found[2] or "").split(",") if number.strip())
-    content = given.ljust(int(found[1]), b"\0")
-    words = [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
-    count = words[0] - 1
-    names = ["", *_CODES]
-    parameters = tuple(
-        CppParameter(size, bool(code & _POINTER), bool(code & _CLASS), names[code & 0xFF])
-        for code, size in zip(words[1 : 1 + count], words[2 + count :], strict=False)
-    )
-    return ptx[: found.start()] + ptx[found.end() :], parameters
 
 
 _KIND = r"(?:catastrophic |fatal )?error(?: #[\w-]+)?"

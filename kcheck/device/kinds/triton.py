@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from kcheck.cases.expand import element_type
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
@@ -20,7 +22,7 @@ from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
-from kcheck.model import Case, NameArg, OpSpec, Scalar, TritonOptions
+from kcheck.model import Case, NameArg, NumberArg, OpSpec, Scalar, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
 from kcheck.specfile import load_function
@@ -124,7 +126,9 @@ def _arguments(called: Called) -> dict[str, Any]:
     assert kernel is not None
     found: dict[str, Any] = {}
     for name, passed in zip(_parameters(load(called.spec)), called.arguments, strict=False):
-        found[name] = passed.value if passed.is_array else passed.value.item()
+        is_open = isinstance(passed.argument, NumberArg) and passed.argument.dtype is None
+        value = passed.argument.value if isinstance(passed.argument, NumberArg) and is_open else passed.value
+        found[name] = value.item() if isinstance(value, np.generic) else value
     return found
 
 
@@ -195,7 +199,7 @@ def _with_widths(jit: Any, spec: OpSpec) -> Any:
     widths = {
         name: _WIDTHS[arg.dtype]
         for name, arg in zip(names, spec.launch.args, strict=False)
-        if isinstance(arg, NameArg) and arg.dtype in _WIDTHS
+        if isinstance(arg, NameArg | NumberArg) and arg.dtype in _WIDTHS
     }
     if not widths:
         return jit
@@ -276,6 +280,8 @@ def _stand_ins(spec: OpSpec, kernel: Any, case: Case) -> dict[str, Any]:
             found[name] = _Stand(element_type(array, case.dtypes).name, len(array.shape))
         elif isinstance(arg, NameArg):
             found[name] = {**case.dims, **case.params}[arg.name]
+        elif isinstance(arg, NumberArg):
+            found[name] = arg.value
         else:
             found[name] = 16
     return found
