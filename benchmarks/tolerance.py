@@ -93,7 +93,7 @@ class Trial:
             chosen = Distribution(self.distribution, ARGUMENTS.get(self.distribution))
             inputs[name] = draw(chosen, shape, dtype, Xorshift128Plus(derive(self.seed, f"data/{name}")), {})
         self.values = {name: upcast(array, dtype) for name, array in inputs.items()}
-        reference = Reference(spec_of(self.op), function, tuple(inputs), 0, self.values, {}, {}, tuple(inputs))
+        reference = Reference(self.values, {}, {}, spec_of(self.op), function, tuple(inputs), 0, tuple(inputs))
         reference.dtypes["y"] = dtype
         with np.errstate(all="ignore"):
             result = np.asarray(function(**{name: value.copy() for name, value in self.values.items()}))

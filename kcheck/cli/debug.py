@@ -32,8 +32,9 @@ def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
         "spec": (spec, f"the op spec, {spec.path}"),
         "verdict": (done.executed.verdict, "comparisons and findings"),
         "np": (np, "numpy"),
-        "reference": (_function(spec.root, spec.reference), f"the function {spec.reference}"),
     }
+    if spec.judged:
+        names["reference"] = (_function(spec.root, spec.reference), f"the function {spec.reference}")
     if spec.kernel is not None:
         names["kernel"] = (_function(spec.root, spec.kernel), f"the kernel {spec.kernel}, launch it as usual")
     if spec.launcher is not None:

@@ -267,8 +267,8 @@ class OpSpec:
         function: the array function of a ``function:``, which replaces kernel and launch.
         framework: the framework of its arrays.
         gradients: the inputs by which the derivatives of the function are checked.
-        judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
-            kernel.
+        judged: False if outputs are not compared with a reference (``reference: none``, ``kcheck try``);
+            ``reference`` is then what runs the op.
     """
 
     path: str
@@ -316,7 +316,8 @@ class OpSpec:
     @property
     def functions(self) -> tuple[FunctionRef, ...]:
         """Every Python function that the spec names, except the kernel: launcher, reference, generators."""
-        named = [f for f in (self.launcher, self.function, self.reference) if f is not None]
+        reference = self.reference if self.judged else None
+        named = [f for f in (self.launcher, self.function, reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]
         return (*named, *(d.argument for d in sources if isinstance(d.argument, FunctionRef)))

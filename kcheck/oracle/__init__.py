@@ -6,6 +6,6 @@ kernel that computes nothing would pass.
 
 from kcheck.oracle.judge import CALLER, judge
 from kcheck.oracle.truth import Expected
-from kcheck.oracle.vacuous import Vacuity
+from kcheck.oracle.vacuous import Vacuity, unjudged
 
-__all__ = ["CALLER", "Expected", "Vacuity", "judge"]
+__all__ = ["CALLER", "Expected", "Vacuity", "judge", "unjudged"]

@@ -3,6 +3,7 @@
 An expression is evaluated on the outputs as float64, and again on the reference. If the reference violates it
 because of a NaN or an infinity, or because the output's dtype overflows, the kernel may violate it there, too. If
 the reference violates it with finite values, the invariant is wrong: an error in the spec, not in the kernel.
+Without a reference, the outputs alone must satisfy it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from kcheck.dataclass import dataclass
 from kcheck.model import DType, Finding, Invariant, OpSpec
 from kcheck.model.indexing import first_index
-from kcheck.oracle.reference import Reference
+from kcheck.oracle.reference import Known
 from kcheck.oracle.rounding import Floats, overflow_threshold
 from kcheck.oracle.tolerance import compute_precision
 from kcheck.symbolic import ExpressionError, evaluate_arrays, names, parse
@@ -33,13 +34,13 @@ class Judged:
     """What the invariants of a case are checked on.
 
     Attributes:
-        expected: the results of the fp64 reference, by output.
+        expected: the results of the fp64 reference, by output; empty if the spec has no reference.
         outputs: the kernel's outputs, without those that have unwritten elements. Invariants that name an omitted
             output are not checked.
     """
 
     spec: OpSpec
-    reference: Reference
+    known: Known
     expected: Mapping[str, Array]
     outputs: Mapping[str, Array]
 
@@ -72,20 +73,24 @@ def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
     """No NaN or infinity, except where the reference has one when it is rounded to the output's dtype."""
     findings = []
     for name in _chosen(invariant, on.outputs):
-        dtype = on.reference.dtypes[name]
+        dtype = on.known.dtypes[name]
         if not dtype.is_inexact:
             continue
         actual = on.outputs[name]
         if dtype.kind != "complex":
             actual = actual.astype(np.float64)
-        largest = np.maximum(np.abs(on.expected[name].real), np.abs(on.expected[name].imag))
-        wrong = np.isnan(actual) & np.isfinite(largest)
-        wrong |= np.isinf(actual) & (largest < overflow_threshold(dtype))
+        ideal = on.expected.get(name)
+        if ideal is None:
+            wrong = ~np.isfinite(actual)
+        else:
+            largest = np.maximum(np.abs(ideal.real), np.abs(ideal.imag))
+            wrong = np.isnan(actual) & np.isfinite(largest)
+            wrong |= np.isinf(actual) & (largest < overflow_threshold(dtype))
         if wrong.any():
             index = first_index(wrong)
             count = int(np.count_nonzero(wrong))
-            expected = f"{on.expected[name][index]:.6g}"
-            message = f"{_at(name, index)} is {_number(actual[index])} where the reference is {expected}"
+            message = f"{_at(name, index)} is {_number(actual[index])}"
+            message += "" if ideal is None else f" where the reference is {ideal[index]:.6g}"
             message += f" ({count} such elements)" if count > 1 else ""
             findings.append(_finding(invariant, message, name, index))
     return findings
@@ -96,7 +101,7 @@ def _shape_preserved(invariant: Invariant, on: Judged) -> list[Finding]:
     if not on.spec.inputs:
         return []
     first = next(iter(on.spec.inputs))
-    shape = on.reference.shapes[first]
+    shape = on.known.shapes[first]
     return [
         _finding(invariant, f"{name} has shape {list(array.shape)}, but input {first} has {list(shape)}", name)
         for name, array in on.outputs.items()
@@ -108,7 +113,7 @@ def _non_negative(invariant: Invariant, on: Judged) -> list[Finding]:
     """No element below zero. -0.0 is not below zero; a NaN is left to the comparison."""
     findings = []
     for name in _chosen(invariant, on.outputs):
-        actual = on.outputs[name].astype(np.float64) if on.reference.dtypes[name].is_float else on.outputs[name]
+        actual = on.outputs[name].astype(np.float64) if on.known.dtypes[name].is_float else on.outputs[name]
         if actual.dtype.kind == "c":
             continue
         wrong = actual < 0
@@ -127,7 +132,7 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
     """
     findings = []
     for name in _chosen(invariant, on.outputs):
-        dtype, actual = on.reference.dtypes[name], on.outputs[name]
+        dtype, actual = on.known.dtypes[name], on.outputs[name]
         if not -actual.ndim <= invariant.axis < actual.ndim:
             message = f"{name} has {actual.ndim} axes, so axis {invariant.axis} is out of range"
             findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
@@ -140,7 +145,8 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
         relative = 4 * dtype.unit_roundoff + (count + 8) * compute
         allowed = relative * np.abs(wide).sum(axis=invariant.axis)
         allowed = allowed + count * dtype.unit_roundoff * dtype.smallest_normal
-        sums, right = wide.sum(axis=invariant.axis), np.asarray(on.expected[name].sum(axis=invariant.axis))
+        sums = wide.sum(axis=invariant.axis)
+        right = np.asarray(on.expected[name].sum(axis=invariant.axis) if on.expected else np.ones_like(sums))
         judged = np.isfinite(right)
         broken = judged & (np.abs(right - 1.0) > relative)
         if broken.any():
@@ -164,9 +170,9 @@ def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
     NaN must be NaN. Elements whose reference is not finite are not checked.
     """
     findings = []
-    longest = max((n for shape in on.reference.shapes.values() for n in shape), default=1)
+    longest = max((n for shape in on.known.shapes.values() for n in shape), default=1)
     for name in _chosen(invariant, on.outputs):
-        dtype, actual = on.reference.dtypes[name], on.outputs[name]
+        dtype, actual = on.known.dtypes[name], on.outputs[name]
         if actual.ndim < 2 or actual.shape[-1] != actual.shape[-2]:
             message = f"{name} has shape {list(actual.shape)}, whose last two axes cannot be swapped"
             findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
@@ -184,7 +190,8 @@ def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
             allowed = 2 * dtype.unit_roundoff * np.maximum(magnitude, np.swapaxes(magnitude, -1, -2))
             allowed = allowed + noise * scale + 2 * dtype.unit_roundoff * dtype.smallest_normal
             same |= np.abs(wide - mirror) <= allowed
-        same |= ~np.isfinite(on.expected[name])
+        if on.expected:
+            same |= ~np.isfinite(on.expected[name])
         if not same.all():
             index = first_index(~same)
             other = (*index[:-2], index[-1], index[-2])
@@ -200,20 +207,22 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
         used = names(node)
         if any(name in on.spec.outputs and name not in on.outputs for name in used):
             return []
-        ideal = np.asarray(evaluate_arrays(node, {**on.reference.values, **on.expected}), np.bool_)
         actual = {name: _wide(array) for name, array in on.outputs.items()}
-        holds = np.asarray(evaluate_arrays(node, {**on.reference.values, **actual}), np.bool_)
+        holds = np.asarray(evaluate_arrays(node, {**on.known.values, **actual}), np.bool_)
+        ideal = np.ones_like(holds)
+        if on.expected:
+            ideal = np.asarray(evaluate_arrays(node, {**on.known.values, **on.expected}), np.bool_)
     except ExpressionError as error:
         fix = f"; {error.fix}" if error.fix else ""
         return [Finding(WRONG_INVARIANT, f"{invariant}: {error.what}{fix}", place=invariant.span)]
     if not ideal.all():
-        values = [np.asarray({**on.reference.values, **on.expected}[name]) for name in used]
+        values = [np.asarray({**on.known.values, **on.expected}[name]) for name in used]
         if all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
             return [_not_of_reference(invariant, None, f"at {list(first_index(~ideal))}" if ideal.ndim else "")]
     wrong = np.asarray(~holds & ideal)
-    stored = {name: _stored(array, on.reference.dtypes[name]) for name, array in on.expected.items()}
+    stored = {name: _stored(array, on.known.dtypes[name]) for name, array in on.expected.items()}
     if wrong.any() and any(stored[name] is not on.expected[name] for name in used if name in stored):
-        wrong &= np.asarray(evaluate_arrays(node, {**on.reference.values, **stored}), np.bool_)
+        wrong &= np.asarray(evaluate_arrays(node, {**on.known.values, **stored}), np.bool_)
     if not wrong.any():
         return []
     index = first_index(wrong)

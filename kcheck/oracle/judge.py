@@ -16,7 +16,7 @@ from kcheck.model.verdict import rounding_note, tie_note
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
-from kcheck.oracle.reference import ReferenceFailed
+from kcheck.oracle.reference import Known, ReferenceFailed
 from kcheck.oracle.rounding import TF32
 from kcheck.oracle.ties import tie_of
 from kcheck.oracle.tolerance import ToleranceRule, compute_precision, rules
@@ -47,7 +47,8 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
             raise InternalError(f"device {outcome.device} returned no output of {outcome.case.id} and no reason")
         return _verdict(outcome, findings, ())
     if not spec.judged:
-        return _verdict(outcome, findings, ())
+        findings += invariants.check(invariants.Judged(spec, Known.of(spec, arrays), {}, _whole(outcome)))
+        return _verdict(outcome, findings, tuple(_unchecked_invariants(spec, outcome)))
     try:
         truth = (expected or Expected(spec, arrays)).truth()
     except ReferenceFailed as error:
@@ -68,12 +69,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         )
         for name, actual in outcome.outputs.items()
     )
-    # The poison in an unwritten element would violate any invariant; the finding `unwritten` is enough.
-    whole = {
-        name: actual
-        for name, actual in outcome.outputs.items()
-        if name not in outcome.unwritten or not outcome.unwritten[name].any()
-    }
+    whole = _whole(outcome)
     findings += invariants.check(invariants.Judged(spec, truth.reference, truth.expected, whole))
     notes = list(rule_notes())
     if not any(finding.severity == "error" for finding in findings):
@@ -85,13 +81,29 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         wrong, unjudged = check_gradients(truth, weights, outcome.gradients, arrays.case.seed, spec.runs.span)
         findings += _levelled(spec, tuple(wrong))
         notes += unjudged
-    if spec.invariants and len(whole) < len(outcome.outputs):
-        partly = ", ".join(name for name in outcome.outputs if name not in whole)
-        notes.append(f"invariants of {partly} were not checked: some elements were never written")
+    notes += _unchecked_invariants(spec, outcome)
     verdict = _verdict(outcome, findings, tuple(notes))
     failed = verdict.status is Status.PASSED and not all(comparison.passed for comparison in comparisons)
     status = Status.FAILED if failed else verdict.status
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
+
+
+def _whole(outcome: Outcome) -> dict[str, Array]:
+    """The outputs without those that have unwritten elements: the poison in one would violate any invariant, and
+    the finding `unwritten` is enough."""
+    return {
+        name: actual
+        for name, actual in outcome.outputs.items()
+        if name not in outcome.unwritten or not outcome.unwritten[name].any()
+    }
+
+
+def _unchecked_invariants(spec: OpSpec, outcome: Outcome) -> Iterator[str]:
+    """A note with the outputs whose invariants were not checked."""
+    whole = _whole(outcome)
+    if spec.invariants and len(whole) < len(outcome.outputs):
+        partly = ", ".join(name for name in outcome.outputs if name not in whole)
+        yield f"invariants of {partly} were not checked: some elements were never written"
 
 
 def _rules_of_launch(

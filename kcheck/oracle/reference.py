@@ -59,36 +59,21 @@ def scalar(value: object) -> bool | int | float | complex:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A loaded reference with its arguments for a case.
+class Known:
+    """What a case gives, apart from its reference.
 
     Attributes:
-        values: the inputs, params and dims by name, upcast; the function gets copies.
-        float_inputs: the floating-point inputs (real or complex), in the order of the spec.
+        values: the inputs, params and dims by name, upcast.
+        shapes, dtypes: those of the inputs and outputs.
     """
 
-    spec: OpSpec
-    function: Callable[..., object]
-    arguments: tuple[str, ...]
-    positional: int
     values: Mapping[str, Any]
     shapes: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, DType]
-    float_inputs: tuple[str, ...]
 
     @classmethod
-    def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:
-        """Load the function and match its signature with the names of the spec.
-
-        Raises:
-            ReferenceFailed: the file cannot be imported, or a parameter without a default is not a name of the
-                spec.
-        """
-        try:
-            function = load_function(spec.root, spec.reference)
-        except KernelError as error:
-            fault = error.fault
-            raise ReferenceFailed(Finding("reference", fault.what, fix=fault.fix, place=fault.span)) from error
+    def of(cls, spec: OpSpec, arrays: CaseArrays) -> Known:
+        """The values, shapes and dtypes of a case."""
         values: dict[str, Any] = {name: scalar(value) for name, value in arrays.case.dims.items()}
         values |= {name: scalar(value) for name, value in arrays.params.items()}
         if isinstance(spec.compile, TritonOptions):
@@ -96,17 +81,47 @@ class Reference:
         allocations = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
         for name in spec.inputs:
             values[name] = upcast(allocations[name].view(), allocations[name].dtype)
-        arguments, positional = _match(spec, function, tuple(values))
-        return cls(
-            spec,
-            function,
-            arguments,
-            positional,
+        return Known(
             values,
             {name: tuple(allocation.shape) for name, allocation in allocations.items()},
             {name: allocation.dtype for name, allocation in allocations.items()},
-            tuple(name for name in spec.inputs if allocations[name].dtype.is_inexact),
         )
+
+
+@dataclass(frozen=True)
+class Reference(Known):
+    """A loaded reference with its arguments for a case: it gets copies of the values.
+
+    Attributes:
+        float_inputs: the floating-point inputs (real or complex), in the order of the spec.
+    """
+
+    spec: OpSpec
+    function: Callable[..., object]
+    arguments: tuple[str, ...]
+    positional: int
+    float_inputs: tuple[str, ...]
+
+    @classmethod
+    def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:
+        """Load the function and match its signature with the names of the spec.
+
+        Raises:
+            ReferenceFailed: the spec has none, the file cannot be imported, or a parameter without a default is
+                not a name of the spec.
+        """
+        if not spec.judged:
+            what = "the spec has no reference: values are not compared"
+            raise ReferenceFailed(Finding("reference", what, place=spec.reference.span))
+        try:
+            function = load_function(spec.root, spec.reference)
+        except KernelError as error:
+            fault = error.fault
+            raise ReferenceFailed(Finding("reference", fault.what, fix=fault.fix, place=fault.span)) from error
+        known = Known.of(spec, arrays)
+        arguments, positional = _match(spec, function, tuple(known.values))
+        floats = tuple(name for name in spec.inputs if known.dtypes[name].is_inexact)
+        return cls(known.values, known.shapes, known.dtypes, spec, function, arguments, positional, floats)
 
     @property
     def finite_inputs(self) -> bool:

@@ -187,6 +187,15 @@ class Vacuity:
         return ", ".join(parts)
 
 
+def unjudged(spec: OpSpec) -> tuple[Finding, ...]:
+    """A warning if a spec without a reference has no other check of its kernel either."""
+    if spec.invariants or any(level != "off" for level in spec.sanitize.values()):
+        return ()
+    what = "nothing is checked: the spec has no reference and no invariants, and every sanitizer is off"
+    fix = "add invariants, or remove 'off' from sanitize"
+    return (Finding("vacuous", what, severity="warn", fix=fix, place=spec.span),)
+
+
 def _passes(truth: Truth, output: str, actual: Array) -> bool:
     dtype, expected = truth.reference.dtypes[output], truth.expected[output]
     return compare(output, dtype, actual, expected, truth.rule(output), truth.spec.compare).passed

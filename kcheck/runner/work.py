@@ -26,7 +26,7 @@ from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verd
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.model.shard import Part
-from kcheck.oracle import Vacuity
+from kcheck.oracle import Vacuity, unjudged
 from kcheck.runner.advise import advice_notes
 from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
@@ -270,7 +270,7 @@ class LocalWork:
         """As :meth:`SpecWork.vacuous`. Unknown if the cases were selected by the user, or are too few."""
         if not self._judges_spec:
             return Said()
-        found = self._vacuity.findings()
+        found = self._vacuity.findings() if self._spec.judged else unjudged(self._spec)
         if self._options.strict:
             found = tuple(replace(finding, severity="error") for finding in found)
         return Said(found, (self._vacuity.undecided,) if self._vacuity.undecided else ())

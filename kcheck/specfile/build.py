@@ -44,6 +44,7 @@ from kcheck.specfile.arrays import (
     used_variables,
 )
 from kcheck.specfile.calls import (
+    NO_REFERENCE,
     read_compile,
     read_framework,
     read_function,
@@ -206,7 +207,7 @@ class _Build:
         self.reader = reader
         self.path = path
         self.settings = settings
-        self.judged = judged
+        self.judged = judged and reader.text(reader.get(reader.top, "reference")) != NO_REFERENCE
 
     def spec(self) -> OpSpec | None:
         reader, get = self.reader, self.reader.get
@@ -328,7 +329,7 @@ class _Build:
     ) -> _Rules | None:
         """How outputs and launches are judged; None if a part of it could not be read."""
         reader = self.reader
-        reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
+        reference = read_reference(reader) if self.judged else self._runs(kernel)
         tolerance = read_tolerance(reader)
         compare = read_compare(reader)
         sanitize = read_sanitize(reader, self.settings.sanitize)
@@ -339,6 +340,19 @@ class _Build:
         if sanitize is None or invariants is None or allow_races is None:
             return None
         return _Rules(reference, tolerance, compare, sanitize, invariants, allow_races)
+
+    def _runs(self, kernel: tuple[KernelRef, Parameters | None] | None) -> FunctionRef | None:
+        """What runs the op, in place of a reference that the spec does not have."""
+        node = self.reader.get(self.reader.top, "gradients")
+        if node is not None:
+            self.reader.fault(node.span, "'gradients' needs a reference to differentiate", "remove it")
+        if kernel is not None:
+            return kernel[0]
+        for key in ("launcher", "function"):
+            found = self.reader.function(self.reader.get(self.reader.top, key), key)
+            if found is not None:
+                return found[0]
+        return None
 
     def _solver(
         self, dims: dict[str, Dim], constraints: list[Expression] | None, shapes: list[tuple[Expression, ...]]

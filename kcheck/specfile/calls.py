@@ -38,6 +38,10 @@ MAX_THREADS = 1024
 """Maximum threads per block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 
 
+NO_REFERENCE = "none"
+"""``reference: none``: the values of the outputs are not compared."""
+
+
 def read_reference(reader: Reader) -> FunctionRef | None:
     """The reference; each parameter that it needs must be an input, a param or a dim."""
     return _read_called(reader, "reference", ("input", "param", "dim", "constant"))

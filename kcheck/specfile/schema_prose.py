@@ -225,7 +225,7 @@ _MISSING = {
     "op": "add 'op: name'",
     "kernel": "add 'kernel: file.py:name', or a launcher",
     "launch": "add 'launch: {args: [...], grid: [...], block: [...]}', or a launcher",
-    "reference": "add 'reference: file.py:name', a NumPy function",
+    "reference": "add 'reference: file.py:name', a NumPy function, or 'reference: none'",
     "outputs": "add 'outputs: {out: [N]}'",
     "shape": "add 'shape: [N]'",
     "dtype": "add 'dtype: float32'",
