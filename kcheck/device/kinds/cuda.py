@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib import import_module
 from pathlib import Path
 
 from kcheck.device.artifact import no_compiler
@@ -14,7 +15,7 @@ from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.cpp import defines, instance, varying
 from kcheck.device.kinds.entry import Form, Parameter, find_entry, ptx_parameters
-from kcheck.device.kinds.host_code import is_host_header
+from kcheck.device.kinds.host_code import is_foreign_header, is_host_header, whole
 from kcheck.device.kinds.modules import Unit
 from kcheck.device.kinds.nvrtc import (
     INCLUDE,
@@ -31,6 +32,7 @@ from kcheck.model import Case, CudaOptions, Fault, Finding, KernelRef, OpSpec
 from kcheck.ptx.syntax.symbols import kernel_name
 from kcheck.span import Span, as_typed
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
+from kcheck.specfile.kinds.text import decoded
 from kcheck.specfile.paths import shown
 
 _MOST_ERRORS = 5  # the most errors of one compilation that are reported
@@ -43,7 +45,9 @@ _OF_ROCM = re.compile(r"^(?:roc|hipcub|hiprand|hipblas|ck/|amd_)")
 _HOST_CALL = re.compile(r'identifier "(?:cuda|hip)(?:Malloc|Memcpy|Memset|Free|Launch|Get|Device|Stream|Event)')
 _HOST_CLASS = re.compile(
     r'"std" has no member "(?:vector|string|map|set|unordered_\w+|list|deque|cout|cerr|endl|thread|mutex)"'
+    r'|"std::(?:vector|string|map|set|unordered_\w+|list|deque|queue|stack|thread|mutex|function)\b'
 )
+_MARK = b"\xef\xbb\xbf"  # the byte-order mark of UTF-8
 _OF_PYTORCH = re.compile(r"\b(?:torch|at|c10)::|\b(?:TORCH|AT|C10)_[A-Z]")
 _AMDS = re.compile(r"(?:__builtin_amdgcn|__ockl|__ocml|__llvm_amdgcn|__amdgcn|amd_)\w*")
 
@@ -102,10 +106,14 @@ def _source(file: Path, expression: str, folders: tuple[str, ...], options: tupl
     contents = None
     if not computed:
         contents = tuple(
-            (place, "" if real is None else Path(real).read_text(encoding="utf-8", errors="replace"))
+            (place, "" if real is None else Path(real).read_bytes().decode("latin-1"))
             for place, real in sorted(found.items())
         )
-    text = file.read_text(encoding="utf-8-sig")
+    text = decoded(file.read_bytes())
+    if any(Path(real).read_bytes().startswith(_MARK) for real in found.values() if real is not None):
+        text = whole(
+            os.path.realpath(file), text, folders
+        ).text  # NVRTC reads headers itself, and rejects the mark
     on_host = tuple(sorted(_host_headers(file, found)))
     return Source(os.path.realpath(file), text, expression, folders, options, contents, on_host)
 
@@ -121,7 +129,7 @@ def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
 def _compiled(kernel: KernelRef, told: str, source: Source, target: str) -> Unit:
     made = _unit(kernel, told, target, source)
     if isinstance(made, CompileFailed):
-        raise _explained(made, kernel, Path(source.file))
+        raise _explained(made, kernel, source)
     return made
 
 
@@ -176,10 +184,11 @@ def _form(typed: CppParameter | CppMember) -> Form | None:
     return "integer" if typed.element else None
 
 
-def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exception:
+def _explained(failed: CompileFailed, kernel: KernelRef, source: Source) -> Exception:
     """The exception for errors of the compiler: an error in the spec if a file is missing, or if it does not name
     an instance of the template; otherwise findings."""
     findings = []
+    file = Path(source.file)
     if failed.messages and all(_is_of_name(message) for message in failed.messages):
         told = f"{kernel.name} is not an instance of a kernel in {kernel.path}: {failed.messages[0].text}"
         return SpecError([Fault(kernel.span, told, _declared(kernel, file))])
@@ -195,9 +204,8 @@ def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exceptio
             place = _place(message, kernel, file)
             return SpecError([Fault(place, f'there is no file "{missing[1]}" to include', _where(missing[1]))])
         told = f"does not compile: {message.text}"
-        findings.append(
-            Finding("compile", told, fix=_fix(message), kernel=kernel.name, place=_place(message, kernel, file))
-        )
+        fix = _fix(message) or _empty(message, source)
+        findings.append(Finding("compile", told, fix=fix, kernel=kernel.name, place=_place(message, kernel, file)))
     more = len(failed.messages) - len(findings)
     if more > 0:
         last = findings[-1]
@@ -229,7 +237,7 @@ _ASKING_FILES = ("kcheck_signature.h", "__nv_name_map")
 def _declared(kernel: KernelRef, file: Path) -> str:
     """How to name an instance: with the template parameters that the file declares."""
     name = kernel.name.partition("<")[0].rpartition("::")[2].strip()
-    text = file.read_text(encoding="utf-8", errors="replace")
+    text = decoded(file.read_bytes())
     for found in re.finditer(r"template\s*<([^<>{};]*)>\s*__global__[^;{}]*?\b(\w+)\s*\(", text):
         if found[2] == name:
             parameters = " ".join(found[1].split())
@@ -247,22 +255,36 @@ def _fix(message: Message) -> str:
         return "kernels are compiled without the headers of PyTorch: pass pointers and sizes"
     if found := _AMDS.search(message.text):
         return f"{found[0]} is available only on AMD GPUs: kcheck runs HIP as on an NVIDIA GPU"
-    if _line(message).startswith("\ufeff"):  # in a header, which NVRTC reads itself
-        return "save this file as UTF-8 without a byte-order mark"
     return ""
 
 
 def _line(message: Message) -> str:
     """The source line of an error; empty if it is not in a file."""
     try:
-        lines = Path(message.file).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = decoded(Path(message.file).read_bytes()).splitlines()
+    except (OSError, UnicodeDecodeError):
         return ""
     return lines[message.line - 1] if 0 < message.line <= len(lines) else ""
 
 
+def _empty(message: Message, source: Source) -> str:
+    """The headers that were not found and count as empty, if one of them may declare what is missing."""
+    names = [name for name in source.host_headers if is_foreign_header(name)]
+    if not names or not _MISSING.search(message.text):
+        return ""
+    those = f"{names[0]} was" if len(names) == 1 else f"{', '.join(names)} were"
+    count = "counts" if len(names) == 1 else "count"
+    return f"{those} not found and {count} as empty: add its folder, as in `compile: {{include: [include]}}`"
+
+
+_MISSING = re.compile(r"is undefined|has no member|is not a template|name followed by")
+
+
 def _where(name: str) -> str:
     """How to make an included file available."""
+    if name.startswith("curand"):
+        major = import_module("cuda.bindings.nvrtc").nvrtcVersion()[1]
+        return f"pip install nvidia-curand{'' if major >= 13 else f'-cu{major}'}, which has the headers of cuRAND"
     if _OF_TOOLKIT.match(name):
         return "pip install 'kcheck[cu13]', which includes the CUDA headers"
     if _OF_ROCM.match(name):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from kcheck.dataclass import dataclass
+from kcheck.specfile.kinds.text import decoded
 
 _HEADERS_OF_C = (
     "aio|arpa/\\w+|cctype|cerrno|cinttypes|clocale|complex|csetjmp|csignal|cstdarg|ctime|ctype|cwchar|dirent|dlfcn"
@@ -36,10 +37,11 @@ _LIBRARIES = (
 )
 _HOST_HEADER = re.compile(rf"(?:{_HEADERS_OF_C})\.h|(?:{_HEADERS_OF_CPP})|{_LIBRARIES}")
 
-_BESIDE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-"""The replacement for a header of a host library: many such headers declare 16-bit types that kernels use."""
+_BESIDE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <kcheck_host.h>\n"
+"""The replacement for a header of a host library: many such headers declare 16-bit types that kernels use, and
+classes that are members of classes of device code."""
 
-_PYTORCH = "#include <kcheck_pytorch.h>\n"
+_PYTORCH = _BESIDE + "#include <kcheck_pytorch.h>\n"
 
 _CUB = {
     "block": "discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce scan shuffle store",
@@ -63,6 +65,10 @@ _TOKEN = re.compile(
 )
 _SCOPE = re.compile(r'(?:\bnamespace\b[^(;]*|\bextern\s*"C"\s*)$')
 _DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__)\b")
+_INSTANTIATION = re.compile(r"\s*(?:extern\s+)?template\b(?!\s*<)")
+"""An explicit instantiation, which kcheck does not need: it instantiates the kernel of the spec."""
+_CLASS = re.compile(r"\s*(?:template\s*<[^{;]*>\s*)?(?:struct|class)\b[^{;()]*\{")
+_ACCESS = re.compile(r"\b(?:public|private|protected)\s*:(?!:)")
 _HOST = re.compile(
     r"<<<|\bmain\s*\(|\bcu(?:da)?[A-Z]\w+\s*\(|\bhip[A-Z](?!IdxOr)\w+\s*\(|\bcublas\w+|\bcudnn\w+|\bnccl\w+"
     r"|\b(?:checkCudaErrors|cudaCheck|CUDA_CHECK|malloc|fopen|fprintf|exit|srand|rand)\s*\("
@@ -74,6 +80,12 @@ _FOREIGN = re.compile(r"<<<|\b(?:torch|c10|pybind11)::|\b(?:TORCH|PYBIND11)_[A-Z
 def is_host_header(name: str) -> bool:
     """Whether only host code needs a header: of the host's C or C++ library, or of one that launches kernels."""
     return _HOST_HEADER.fullmatch(name) is not None
+
+
+def is_foreign_header(name: str) -> bool:
+    """Whether a header of host code is neither of the C and C++ libraries nor of PyTorch: kernels may need it."""
+    is_standard = re.fullmatch(rf"(?:{_HEADERS_OF_C})\.h|(?:{_HEADERS_OF_CPP})", name) is not None
+    return not is_standard and not name.startswith(("torch/", "ATen/", "c10/", "cub/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,31 @@ class Item:
 
 
 def items(text: str) -> list[Item]:
-    """The items of a text, in order. Preprocessor lines are not items."""
+    """The items of a text, in order, each class of device code followed by its member functions. Preprocessor
+    lines are not items."""
+    found = []
+    for item in _items(text):
+        found.append(item)
+        if item.is_device and (head := _CLASS.match(blanked(text[item.start : item.end]))):
+            found += _members(text, item.start + head.end(), item.end)
+    return found
+
+
+def _members(text: str, start: int, end: int) -> list[Item]:
+    """The member functions of a class whose body begins at ``start``. Without one of its other members, a class
+    would have another size."""
+    body = _blank(text[:start]) + text[start : text.rfind("}", start, end)]
+    found = []
+    for member in items(_ACCESS.sub(lambda match: _blank(match[0]), body)):
+        head = blanked(text[member.start : member.end]).partition("{")[0]
+        while head != (head := re.sub(r"<[^<>]*>", "", head)):
+            pass
+        if "(" in head.partition("=")[0] or member.is_device:
+            found.append(member)
+    return found
+
+
+def _items(text: str) -> list[Item]:
     found: list[Item] = []
     start, depth, parens, scopes = 0, 0, 0, 0
     in_head = True
@@ -108,6 +144,7 @@ def items(text: str) -> list[Item]:
             first = text.count("\n", 0, start + lead) + 1
             last = text.count("\n", 0, end) + 1
             device, host, foreign = (bool(words.search(body)) for words in (_DEVICE, _HOST, _FOREIGN))
+            device = device and not _INSTANTIATION.match(body)
             found.append(Item(start + lead, end, first, last, device, host, foreign))
 
     for token in _TOKEN.finditer(text):
@@ -202,7 +239,7 @@ def whole(file: str, text: str, folders: Sequence[str]) -> WholeText:
                 lines.append("" if _ONCE.match(line) else line)
                 places.append((path, number + 1))
             elif header not in once:
-                enter(header, Path(header).read_text(encoding="utf-8-sig", errors="replace"), depth + 1)
+                enter(header, decoded(Path(header).read_bytes()), depth + 1)
                 mark(path, number + 2)
             else:
                 lines.append("")

@@ -206,13 +206,15 @@ def _compile(source: Source, target: str) -> Compiled:
                 _REMOVED.clear()
             _REMOVED[whose] = text
             return made
-    missing = {name for message in problem.messages for name in _UNDEFINED.findall(message.text)}
+    missing = {name for message in problem.messages for name in _named(message, full)}
     reasons = []
     for item, cause in left_out.items():
         if missing & declared(full.text, item):
             others = without(full.text, left_out.keys() - {item})
             reasons += [cause] if cause is not None else _errors_in(item, others, full, source, target)
-    raise CompileFailed((*reasons, *problem.messages), problem.log)
+    if reasons:  # the others follow from them: what was rejected first is no longer there
+        raise CompileFailed(tuple(dict.fromkeys(reasons)), problem.log)
+    raise problem
 
 
 _REMOVED: dict[Source, str] = {}
@@ -230,7 +232,48 @@ def _errors_in(item: Item, text: str, full: WholeText, source: Source, target: s
     return [message for at, message in lines if any(item.first <= line <= item.last for line in at)][:1]
 
 
-_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+def _named(message: Message, full: WholeText) -> set[str]:
+    """The names that an error is about: those that it quotes, and the one at its place."""
+    found = set(re.findall(r'"(?:\w+::)*(\w+)', message.text))
+    for number in full.lines_at([(message.file, message.line)]):
+        line = full.text.split("\n")[number - 1]
+        found.update(re.findall(r"\w+", line[max(message.column - 1, 0) :])[:1] if message.column else ())
+    found.update(re.findall(r"^(\w+) is not a ", message.text))
+    return found - _KEYWORDS
+
+
+_KEYWORDS = frozenset(
+    {
+        "template",
+        "class",
+        "struct",
+        "typename",
+        "const",
+        "static",
+        "inline",
+        "void",
+        "int",
+        "float",
+        "double",
+        "bool",
+    }
+    | {
+        "char",
+        "unsigned",
+        "long",
+        "short",
+        "auto",
+        "constexpr",
+        "sizeof",
+        "alignas",
+        "namespace",
+        "using",
+        "T",
+        "N",
+    }
+    | {"__device__", "__global__", "__host__"}
+)
+"""Words that nearly every declaration has."""
 
 
 def _places(message: Message) -> list[tuple[str, int]]:

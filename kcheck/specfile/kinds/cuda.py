@@ -63,6 +63,10 @@ class Cuda(Kind):
         if arguments and not placeholders_known(reader, node, arguments, "the template arguments"):
             return None
         kernel = read.kernels.get(last)
+        if kernel is not None and kernel.namespace and name == last and not read.usings:
+            what = f"kernel: {last!r} is in the namespace {kernel.namespace!r} of {shown(file)}"
+            reader.fault(node.span, what, f"did you mean {f'{kernel.namespace}::{last}'!r}?")
+            return None
         if kernel is None:
             return FoundKernel(name, arguments)
         needed = tuple(parameter for parameter in kernel.parameters if "=" not in parameter)
@@ -115,7 +119,22 @@ def placeholders_known(reader: Reader, node: YamlNode, text: str, where: str) ->
             what = f"{{{shorten(name)}}} in {where} is not a type variable, a dim or a param"
             reader.fault(node.span, what, fix)
             return False
+        if _is_ambiguous(reader, node, name, f"{{{name}}} in {where}"):
+            return False
     return True
+
+
+def _is_ambiguous(reader: Reader, node: YamlNode, name: str, who: str) -> bool:
+    """Whether a name is that of a type variable and of a dim or a param; reports a fault if so."""
+    if name not in reader.variables or name not in reader.kinds:
+        return False
+    what = f"{who} is both a type variable and {_article(reader.kinds[name])}"
+    reader.fault(node.span, what, "rename one of them")
+    return True
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeio' else 'a'} {noun}"
 
 
 def _define(reader: Reader, entry: YamlEntry) -> Expression | None:
@@ -129,6 +148,8 @@ def _define(reader: Reader, entry: YamlEntry) -> Expression | None:
         reader.fault(node.span, f"the value of {entry.key!r} has more than one line", "write it on one line")
         return None
     if not placeholders_known(reader, node, text, f"{entry.key!r}"):
+        return None
+    if _is_ambiguous(reader, node, text.strip(), f"{text.strip()!r}, the value of {entry.key!r},"):
         return None
     return Expression(text, node.span)
 

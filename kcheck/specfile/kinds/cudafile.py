@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from kcheck.dataclass import dataclass
 from kcheck.specfile.kinds.text import read_text, without_comments
 
 _GLOBAL = re.compile(r"\b__global__\b")
+_NAMESPACE = re.compile(r"\b(inline\s+)?namespace\s+((?:\w+(?:::\w+)*)?)\s*\{")
+_USING = re.compile(r"\busing\s+(?:namespace\b|\w+::)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|(\S.*))', re.MULTILINE)
@@ -26,11 +29,17 @@ _OPEN, _CLOSE = "([{<", ")]}>"
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """A ``__global__`` function: its line, and the text of each parameter, such as ``const float* x``."""
+    """A ``__global__`` function: its line, and the text of each parameter, such as ``const float* x``.
+
+    Attributes:
+        namespace: the namespaces around it, such as ``a::b``; empty at the top level, and in a namespace that is
+            anonymous or inline.
+    """
 
     name: str
     line: int
     parameters: tuple[str, ...]
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +51,14 @@ class CudaFile:
         words: every identifier.
         includes: (name, whether in quotes), in order, without duplicates; also those that a condition excludes.
         computed: whether an ``#include`` names a macro, so that the text does not show which file is included.
+        usings: whether names of a namespace may be used without it: ``using namespace`` or ``using a::b``.
     """
 
     kernels: Mapping[str, CudaKernel]
     words: frozenset[str]
     includes: tuple[tuple[str, bool], ...]
     computed: bool
+    usings: bool = False
 
 
 def read_cuda(file: Path) -> CudaFile:
@@ -63,7 +74,10 @@ def read_cuda(file: Path) -> CudaFile:
 @lru_cache(maxsize=1024)
 def _read(path: str, size: int, _changed: int) -> CudaFile:
     text = without_comments(read_text(Path(path), size))
-    kernels = {kernel.name: kernel for kernel in _kernels(text)}
+    kernels: dict[str, CudaKernel] = {}
+    for kernel in _kernels(text):
+        named = kernels.get(kernel.name, kernel)
+        kernels[kernel.name] = kernel if named.namespace == kernel.namespace else replace(kernel, namespace="")
     includes: dict[tuple[str, bool], None] = {}
     computed = False
     for pattern in (_INCLUDE, _HAS_INCLUDE):
@@ -73,10 +87,12 @@ def _read(path: str, size: int, _changed: int) -> CudaFile:
                 includes[quoted or angled, bool(quoted)] = None
             else:
                 computed = True
-    return CudaFile(kernels, frozenset(_WORD.findall(text)), tuple(includes), computed)
+    usings = _USING.search(text) is not None
+    return CudaFile(kernels, frozenset(_WORD.findall(text)), tuple(includes), computed, usings)
 
 
 def _kernels(text: str) -> Iterator[CudaKernel]:
+    namespaces = _namespaces(text)
     for start in _GLOBAL.finditer(text):
         at = start.end()
         while (call := _CALL.search(text, at)) is not None:
@@ -86,18 +102,31 @@ def _kernels(text: str) -> Iterator[CudaKernel]:
             if call[1] not in _ATTRIBUTES:
                 inside = text[call.end() : end]
                 line = text.count("\n", 0, call.start()) + 1
-                yield CudaKernel(call[1], line, tuple(_split(inside)))
+                around = "::".join(
+                    name for name, begin, stop in namespaces if name and begin < start.start() < stop
+                )
+                yield CudaKernel(call[1], line, tuple(_split(inside)), around)
                 break
             at = end + 1
 
 
-def _closing(text: str, at: int) -> int:
+def _namespaces(text: str) -> list[tuple[str, int, int]]:
+    """The namespaces of a text from the outermost: (name, start of the body, end)."""
+    found = []
+    for match in _NAMESPACE.finditer(text):
+        end = _closing(text, match.end() - 1, "{", "}")
+        is_known = not match[1] and end < len(text)  # a condition of the preprocessor may have another brace
+        found.append((match[2] if is_known else "", match.end(), end))
+    return found
+
+
+def _closing(text: str, at: int, opens: str = "(", closes: str = ")") -> int:
     """The index of the parenthesis that closes the one at ``at``, or the end of the text."""
     depth = 0
     for place in range(at, len(text)):
-        if text[place] == "(":
+        if text[place] == opens:
             depth += 1
-        elif text[place] == ")":
+        elif text[place] == closes:
             depth -= 1
             if depth == 0:
                 return place

@@ -34,12 +34,31 @@ def read_text(file: Path, size: int) -> str:
 
     Raises:
         OSError: it cannot be read.
-        UnicodeDecodeError: it is not UTF-8.
+        UnicodeDecodeError: it is not text.
         TooLarge: it is too large.
     """
     if size > MOST_BYTES:
         raise TooLarge(f"{shown(file)} has {size:,} bytes; the limit is {MOST_BYTES:,}")
-    return file.read_bytes().rstrip(b"\0").decode("utf-8-sig")
+    return decoded(file.read_bytes())
+
+
+def decoded(content: bytes) -> str:
+    """Text in UTF-8, without a byte-order mark, or in Latin-1, as in the comments of older sources.
+
+    Raises:
+        UnicodeDecodeError: it is not text.
+    """
+    content = content.rstrip(b"\0")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if _BINARY.search(content):
+            raise
+        return content.decode("latin-1")
+
+
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")
+"""Control characters that text does not have."""
 
 
 def read_kernels(
