@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import ReportFile
 from kcheck.cli.sanitize import Sanitize
 from kcheck.model import Level
@@ -87,7 +88,7 @@ def command(
     With PyTorch, tensors on device="cuda" are in host memory, where Triton kernels can access them.
 
     Findings go to stderr, once per rule and source line, with counts at the end. The exit code is that of COMMAND,
-    or 1 if that is 0 and an error was found.
+    or 1 if that is 0 and an error was found, or 2 if that is 0 and COMMAND never used the device.
     """
     from kcheck.driver.finding_log import collected, summary
     from kcheck.driver.install import read_cc
@@ -121,7 +122,19 @@ def command(
         click.echo("kcheck: races were not checked; add --sanitize racecheck", err=True)
     for line in summary(found):
         click.echo(line, err=True)
+    if not used and not absent and code == 0:
+        click.echo(_unused(words), err=True)
+    if not used and code == 0:
+        ctx.exit(Exit.USAGE)
     ctx.exit(code or int(any(finding.severity == "error" for finding in found)))
+
+
+def _unused(words: Sequence[str]) -> str:
+    """What to say of a program that never reached the device, so that nothing was checked."""
+    return (
+        f"kcheck: {shlex.join(words)} did not use the device, so nothing was checked: kcheck exec runs Python "
+        "programs that use numba.cuda, Triton or cuda.core; for kernels in CUDA C++, write a spec (docs/cuda.md)"
+    )
 
 
 def _why_not(words: Sequence[str], fault: OSError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +47,30 @@ def command(folder: Path, kernel: str | None, host: str | None) -> None:
 
 def _ci(folder: Path, host: str) -> None:
     text = files("kcheck.cli").joinpath("templates", f"{host}.yml").read_text("utf-8")
-    _write(folder, {CI_FILES[host]: text})
+    _write(folder, {CI_FILES[host]: text.replace(_INSTALLED, " ".join(map(repr, packages(folder))))})
+
+
+_INSTALLED = "'kcheck[cu13]'"  # in the templates
+_IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(triton|torch|jax|tensorflow)\b", re.MULTILINE)
+_CURAND = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]curand_\w+\.h", re.MULTILINE)
+
+
+def packages(folder: Path) -> list[str]:
+    """What pip installs to run the specs of a project: kcheck, with the extras that their files import."""
+    from kcheck.specfile.discover import files_of, project_specs
+
+    read: set[str] = set()
+    for spec in project_specs(folder.resolve()):
+        read |= files_of(spec)
+    extras = {"cu13"}
+    more: list[str] = []
+    for file in sorted(read):
+        text = Path(file).read_text("utf-8", errors="replace") if os.path.isfile(file) else ""
+        if file.endswith(".py"):
+            extras.update(_IMPORTS.findall(text))
+        elif _CURAND.search(text) and not more:
+            more.append("nvidia-curand")
+    return [f"kcheck[{','.join(sorted(extras))}]", *more]
 
 
 def _example(folder: Path) -> None:

@@ -139,16 +139,24 @@ def calls(code: LoadedLibraries) -> Table:
     return {**_libraries(code), **_kernels(code), **_occupancy(code)}
 
 
+_BINARIES = {b"\x7fELF": "machine code (a cubin)", b"\x50\xed\x55\xba": "a fat binary"}
+"""What an image is that is not PTX, by its first bytes."""
+
+
 def _libraries(code: LoadedLibraries) -> Table:
     machine = code.machine
 
     def load(out: int, image: int, *options: int) -> None:
         machine.require_context()
         head = ctypes.string_at(image, 4)
-        if head == b"\x7fELF" or head == b"\x50\xed\x55\xba":  # a cubin; a fatbin
+        if (kind := _BINARIES.get(head)) is not None:
+            what = f"this program loads {kind}; kcheck runs PTX: load PTX text, or write a spec for the kernels"
+            machine.executor.report_compile_error("", PtxError(what))
             raise DriverFault(Result.NO_BINARY_FOR_GPU)
+        load_text(out, ctypes.string_at(image))
+
+    def load_text(out: int, text: bytes) -> None:
         try:
-            text = ctypes.string_at(image)
             module = machine.executor.load(text.decode())
             reporting = reporting_of(text)
             module.reporting = machine.executor.load(reporting) if reporting else None
@@ -156,6 +164,15 @@ def _libraries(code: LoadedLibraries) -> Table:
             machine.executor.report_compile_error("", fault)
             raise DriverFault(Result.INVALID_PTX) from fault
         put_u64(out, code.libraries.add(Library(module)))
+
+    def load_file(out: int, path: int, *options: int) -> None:
+        machine.require_context()
+        try:
+            with open(ctypes.string_at(path), "rb") as file:
+                content = ctypes.create_string_buffer(file.read())
+        except OSError:
+            raise DriverFault(Result.FILE_NOT_FOUND) from None
+        load(out, ctypes.addressof(content))
 
     def unload(handle: int) -> None:
         library = code.libraries.pop(handle)
@@ -197,6 +214,16 @@ def _libraries(code: LoadedLibraries) -> Table:
         "cuLibraryGetKernel": DriverCall("pzp", get_kernel),
         "cuLibraryGetKernelCount": DriverCall("pz", kernel_count),
         "cuLibraryGetGlobal": DriverCall("ppzp", get_global),
+        # There is one context, so a module is a library, and a function a kernel.
+        "cuModuleLoad": DriverCall("pp", load_file),
+        "cuModuleLoadData": DriverCall("pp", load),
+        "cuModuleLoadDataEx": DriverCall("ppupp", load),
+        "cuModuleLoadFatBinary": DriverCall("pp", load),
+        "cuModuleUnload": DriverCall("z", unload),
+        "cuModuleGetFunction": DriverCall("pzp", get_kernel),
+        "cuModuleGetFunctionCount": DriverCall("pz", kernel_count),
+        "cuModuleGetGlobal": DriverCall("ppzp", get_global),
+        "cuModuleGetGlobal_v2": DriverCall("ppzp", get_global),
     }
 
 

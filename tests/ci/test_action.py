@@ -176,6 +176,33 @@ def test_templates_are_valid_and_run_kcheck_ci(tmp_path: Path) -> None:
         assert (again.returncode, "already exists; nothing was written" in again.stderr) == (2, True)
 
 
+def test_the_action_installs_several_packages(tmp_path: Path) -> None:
+    """`install` is a list of words, and brackets are no pattern of the shell."""
+    (tmp_path / "python").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    steps = yaml.safe_load(ACTION.read_text("utf-8"))["runs"]["steps"]
+    script = next(step["run"] for step in steps if step.get("name") == "Install")
+    environ = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "INSTALL": "kcheck[cu13,triton] scipy"}
+    done = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["kcheck[cu13,triton]", "scipy"]
+
+
+def test_the_ci_job_installs_what_the_specs_import(tmp_path: Path) -> None:
+    """Triton's kernels need the extra, and kernels with cuRAND its headers."""
+    for path, text in (
+        ("kernels/k.py", "import triton\n\n\n@triton.jit\ndef k(x):\n    pass\n"),
+        ("kernels/k.cu", "#include <curand_kernel.h>\n__global__ void k(float* x) {}\n"),
+        ("specs/a.yaml", SPEC.replace("k.py:double", "k.py:k")),
+        ("specs/b.yaml", SPEC.replace("op: double", "op: other").replace("k.py:double", "k.cu:k")),
+        ("kcheck.yaml", ""),
+    ):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    run_module(("kcheck", "init", "--ci", "github"), tmp_path, environment(), seconds=60)
+    written = (tmp_path / ".github/workflows/kcheck.yml").read_text()
+    assert "pip install 'kcheck[cu13,triton]' 'nvidia-curand'" in written
+
+
 def test_every_path_that_a_template_names_is_written_by_kcheck_ci() -> None:
     """Reports are looked for where they are."""
     from kcheck.cli.ci import COMMENT, REPORTS

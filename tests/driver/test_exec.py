@@ -280,7 +280,7 @@ def test_a_sitecustomize_of_the_user_s_still_runs(folder: Path) -> None:
     """The sitecustomize that ours stands before is run after it."""
     (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = 42\n")
     done = run(folder, "print(mine)")
-    assert (done.stdout, done.returncode) == ("42\n", 0)
+    assert (done.stdout, done.returncode) == ("42\n", 2)
 
 
 def test_programs_without_numba_load_nothing(folder: Path) -> None:
@@ -295,8 +295,8 @@ def test_programs_without_numba_load_nothing(folder: Path) -> None:
     ("program", "code"),
     [
         ("from numba import cuda", 1),
-        ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import numba'], stderr=-3)", 0),
-        ("try:\n    import numba\nexcept ImportError:\n    pass", 0),
+        ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import numba'], stderr=-3)", 2),
+        ("try:\n    import numba\nexcept ImportError:\n    pass", 2),
     ],
 )
 def test_a_python_without_numba_is_named_with_the_fix(folder: Path, bare: Path, program: str, code: int) -> None:
@@ -314,7 +314,8 @@ def test_a_python_without_numba_is_named_with_the_fix(folder: Path, bare: Path, 
 def test_a_python_without_numba_runs_what_does_not_need_it(folder: Path, bare: Path) -> None:
     """Looking for an absent package still finds nothing, and a program that never looks hears of nothing."""
     done = run(folder, "print(1)", words=(str(bare), "program.py"), PYTHONPATH=str(ROOT))
-    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+    assert (done.stdout, done.returncode) == ("1\n", 2)
+    assert "numba, which kcheck needs" not in done.stderr
     program = "import importlib.util\nprint(importlib.util.find_spec('numba'))"
     assert run(folder, program, words=(str(bare), "program.py"), PYTHONPATH=str(ROOT)).stdout == "None\n"
 
@@ -331,16 +332,18 @@ def test_exec_says_that_races_were_not_looked_for(folder: Path) -> None:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            check=True,
+            check=program == "program.py",
         )
         said[(*options, program)] = done.stderr
-    assert list(said.values()) == [NO_RACES, "", ""]
+    with_races, without, other = said.values()
+    assert (with_races, without) == (NO_RACES, "")
+    assert NO_RACES not in other
 
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
     """Without findings the exit code passes through."""
-    assert run(folder, f"raise SystemExit({code})").returncode == code
+    assert run(folder, f"import numba.cuda\nraise SystemExit({code})").returncode == code
 
 
 @pytest.mark.parametrize(
@@ -744,3 +747,86 @@ def test_contracted_products_are_rounded_once(folder: Path) -> None:
     once, differ = done.stdout.split()
     assert once == "True"
     assert int(differ) > 0
+
+
+@pytest.mark.parametrize("words", [("ls", "/"), (sys.executable, "-c", "print(1)")])
+def test_a_program_that_never_uses_the_device_exits_with_2(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Silence and 0 would look like a program without errors."""
+    done = run(tmp_path, "", words=words)
+    assert done.returncode == 2
+    assert "did not use the device, so nothing was checked" in done.stderr
+
+
+def test_a_program_that_fails_keeps_its_exit_code(tmp_path: Path) -> None:
+    """Its own error is the one to look at."""
+    assert run(tmp_path, "raise SystemExit(7)\n").returncode == 7
+
+
+MODULE = '''
+import ctypes
+import numpy as np
+from cuda.bindings import driver
+from numba import cuda
+
+PTX = b""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 x) {
+ .reg .b64 %d; .reg .b32 %r;
+ ld.param.u64 %d,[x]; mov.u32 %r, 7; st.global.u32 [%d], %r; ret; }
+"""
+
+cuda.current_context()
+code, module = driver.cuModuleLoadData(IMAGE)
+print(code.name)
+if module is not None:
+    _, kernel = driver.cuModuleGetFunction(module, b"k")
+    a = cuda.to_device(np.zeros(1, np.int32))
+    held = ctypes.c_uint64(a.device_ctypes_pointer.value)
+    slots = (ctypes.c_void_p * 1)(ctypes.addressof(held))
+    driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, 0, ctypes.addressof(slots), 0)
+    print(a.copy_to_host())
+'''
+
+
+def test_a_module_of_ptx_is_loaded_and_a_binary_is_told(tmp_path: Path) -> None:
+    """cuModuleLoadData takes either; only PTX can be run."""
+    good = run(tmp_path, MODULE.replace("IMAGE", "PTX"))
+    assert (good.returncode, good.stdout.split()) == (0, ["CUDA_SUCCESS", "[7]"])
+    bad = run(tmp_path, MODULE.replace("IMAGE", "b'\\x7fELF' + bytes(100)"))
+    assert (bad.returncode, bad.stdout.split()) == (1, ["CUDA_ERROR_NO_BINARY_FOR_GPU"])
+    assert "this program loads machine code (a cubin); kcheck runs PTX" in bad.stderr
+
+
+CORE = '''
+import numpy as np
+from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+
+CODE = """
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i LESS n) y[i] = 2 * x[i];
+}
+"""
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+major, minor = device.compute_capability
+options = ProgramOptions(arch=f"compute_{major}{minor}", lineinfo=True)
+kernel = Program(CODE, "c++", options).compile("ptx").get_kernel("twice")
+n = 1000
+x, y = (device.memory_resource.allocate(4 * n, stream=stream) for _ in range(2))
+launch(stream, LaunchConfig(grid=8, block=128), kernel, x, y, np.int32(n))
+stream.sync()
+'''
+
+
+def test_programs_with_cuda_core_run_unchanged(tmp_path: Path) -> None:
+    """NVRTC compiles their kernels; an access past the end is told, and the correct twin is silent."""
+    pytest.importorskip("cuda.core")
+    good = run(tmp_path, CORE.replace("LESS", "<"))
+    assert good.returncode == 0, good.stderr
+    bad = run(tmp_path, CORE.replace("LESS", "<="))
+    assert bad.returncode == 1
+    assert "memcheck in twice: reads 4 bytes right past the end of device memory of 4000 bytes" in bad.stderr

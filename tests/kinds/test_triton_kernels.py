@@ -230,7 +230,7 @@ def test_a_script_of_a_triton_kernel_is_refused(project: KindsProject, reports: 
     ("version", "what", "fix"),
     [
         ("3.2.0", "triton 3.2.0 is not supported: kcheck supports 3.6 to 3.8", 'pip install "triton>=3.6,<3.9"'),
-        (None, "kernels/k.py:twice needs Triton, which is not installed", 'pip install "kcheck[triton]"'),
+        (None, "kernels/k.py:twice needs Triton, which is not installed", 'pip install "kcheck[cu13,triton]"'),
     ],
 )
 def test_another_version_of_triton_is_refused(

@@ -101,7 +101,7 @@ def load(spec: OpSpec) -> Any:
     assert spec.kernel is not None
     if importlib.util.find_spec("triton") is None:
         what = f"{spec.kernel} needs Triton, which is not installed"
-        raise KernelError(spec.kernel.span, what, 'pip install "kcheck[triton]"')
+        raise KernelError(spec.kernel.span, what, 'pip install "kcheck[cu13,triton]"')
     try:
         read_version(importlib.metadata.version("triton"))
     except UnsupportedTriton as fault:
