@@ -27,7 +27,7 @@ from kcheck.model import (
     Scalar,
 )
 from kcheck.rng import Xorshift128Plus, derive
-from kcheck.symbolic import ExpressionError, dependency_order, evaluate, evaluate_size, parse
+from kcheck.symbolic import SIZEOF, ExpressionError, dependency_order, evaluate, evaluate_size, parse
 
 WORKING_BYTES = 16
 """Bytes of working memory per element while its value is drawn."""
@@ -76,7 +76,7 @@ class Expander:
                 layouts[name] = layouts[array.alias]
             else:
                 layouts[name] = self._layout(seed, array, stated, values.get(name))
-        params = self._params(seed, dims, stated)
+        params = self._params(seed, dims, dtypes, stated)
         return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
@@ -130,7 +130,9 @@ class Expander:
         written = written or any(output.alias == array.name for output in spec.outputs.values())
         return not written and distribution is not None and bool(free_axes(distribution, len(array.shape)))
 
-    def _params(self, seed: int, dims: Mapping[str, int], stated: Example) -> dict[str, Scalar]:
+    def _params(
+        self, seed: int, dims: Mapping[str, int], dtypes: Mapping[str, str], stated: Example
+    ) -> dict[str, Scalar]:
         """Every param in the order of the spec; those with an expression may use dims and other params."""
         found: dict[str, Scalar] = {}
         for name, param in self._spec.params.items():
@@ -141,7 +143,8 @@ class Expander:
         for param in self._derived_params:
             if param.name not in found and param.expr is not None:
                 try:
-                    found[param.name] = evaluate(parse(param.expr.text), {**dims, **found})
+                    known = {**dims, **found, **type_sizes(dtypes)}
+                    found[param.name] = evaluate(parse(param.expr.text), known)
                 except ExpressionError as error:
                     what = f"param {param.name!r}: {error.what} for {_shown(dims)}"
                     fix = error.fix or "add a constraint that excludes such dims"
@@ -175,6 +178,11 @@ def data_stream(seed: int, array: str) -> Xorshift128Plus:
 def element_type(named: Input | Output | Param, dtypes: Mapping[str, str]) -> DType:
     """The dtype of an array or param in a case: fixed, or that of its type variable."""
     return DTYPES[dtypes.get(named.dtype, named.dtype)]
+
+
+def type_sizes(dtypes: Mapping[str, str]) -> dict[str, int]:
+    """The value of ``sizeof(T)`` for each type variable of a case."""
+    return {f"{SIZEOF}({name})": DTYPES[dtype].itemsize for name, dtype in dtypes.items()}
 
 
 def shape_of(array: Input | Output, dims: Mapping[str, int]) -> tuple[int, ...]:

@@ -126,6 +126,10 @@ def _values(
         function = load_function(spec.root, distribution.argument)
         given: dict[str, Any] = {"rng": stream, "shape": shape, "dtype": dtype.numpy}
         known = {**case.dims, **{name: allocation.view().copy() for name, allocation in made.items()}}
+        params = {
+            name: rounded_param(spec.params[name], value, case.dtypes) for name, value in case.params.items()
+        }
+        known |= {name: params[name] for name in _required(function) if name in params}
         return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
     try:
         return draw(distribution, shape, dtype, stream, {**case.dims, **case.params})
@@ -137,6 +141,15 @@ def _fault(error: DrawError, case: Case, array: Input, distribution: Distributio
     sizes = ", ".join(f"{name}={size}" for name, size in case.dims.items())
     what = f"input {array.name!r}: {error.what}" + (f" (with {sizes})" if sizes else "")
     return Fault(distribution.span or array.span, what, error.fix)
+
+
+def _required(call: Callable[..., Any]) -> list[str]:
+    """The parameters without a default: only these get params, so that a default keeps its meaning."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
 
 
 def _generated(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kcheck.cases import Allocation
+from kcheck.cases.expand import type_sizes
 from kcheck.dataclass import dataclass
 from kcheck.model import (
     DTYPES,
@@ -112,8 +113,13 @@ def _size(expression: Expression, names: Mapping[str, Scalar], what: str) -> int
 
 
 def scalars(case: Case, params: Mapping[str, np.generic]) -> dict[str, Scalar]:
-    """Every dim and param of a case as a Python number, for expressions."""
-    return {**case.dims, **{name: value.item() for name, value in params.items()}}
+    """Every dim and param of a case as a Python number, and the sizes of its dtypes, for expressions."""
+    return {**case.dims, **type_sizes(case.dtypes), **{name: value.item() for name, value in params.items()}}
+
+
+def unrounded(case: Case) -> dict[str, Scalar]:
+    """As :func:`scalars`, with params that are not rounded to their dtypes."""
+    return {**case.dims, **type_sizes(case.dtypes), **case.params}
 
 
 def scalar_argument(

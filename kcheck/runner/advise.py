@@ -69,12 +69,12 @@ def _kernels(
 ) -> Iterator[tuple[FunctionRef, Index3]]:
     """The Numba kernels of a spec, each with the block that it is usually launched with."""
     if spec.kernel is not None and spec.launch is not None:
-        from kcheck.device.plan import LaunchFault, geometry
+        from kcheck.device.plan import LaunchFault, geometry, unrounded
 
         blocks: Counter[Index3] = Counter()
         for case in cases[:_ASKED]:
             try:
-                blocks[geometry(spec.launch, {**case.dims, **case.params}).block] += 1
+                blocks[geometry(spec.launch, unrounded(case)).block] += 1
             except LaunchFault:
                 continue
         if blocks:

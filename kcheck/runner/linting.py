@@ -16,7 +16,7 @@ from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assemble, link
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, no_disassembler
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
-from kcheck.device.plan import Geometry, LaunchFault, geometry
+from kcheck.device.plan import Geometry, LaunchFault, geometry, unrounded
 from kcheck.errors import KernelError, SpecError
 from kcheck.lint.check import check, unchecked
 from kcheck.lint.measure import measure
@@ -115,7 +115,7 @@ def _usual_block(launch: LaunchSpec, cases: Sequence[Case], notes: list[str]) ->
     counted: Counter[Geometry] = Counter()
     for case in cases:
         try:
-            made = geometry(launch, {**case.dims, **case.params})
+            made = geometry(launch, unrounded(case))
         except LaunchFault:
             continue
         if not made.empty:

@@ -249,7 +249,7 @@ def _generator(reader: Reader, node: YamlNode, target: Target) -> object | None:
         return None
     function, definition = found
     if definition is not None and definition.signature is not None:
-        known = ("rng", "shape", "dtype", *reader.named("dim"), *target.earlier)
+        known = ("rng", "shape", "dtype", *reader.named("dim", "param"), *target.earlier)
         check_keywords(reader, node, f"generator {function.name!r}", definition.signature.required, known)
     return function
 

@@ -21,9 +21,11 @@ from kcheck.specfile.paths import PathRefused, file_in_root, shown
 from kcheck.specfile.pythonfile import PythonDefinition, parse_python
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import (
+    SIZEOF,
     ExpressionError,
     FunctionCall,
     Logical,
+    Name,
     Node,
     Relation,
     Unary,
@@ -212,7 +214,7 @@ class Reader:
         text = node.value if isinstance(node.value, str) else str(node.value)
         before = len(self.faults)
         try:
-            tree = parse(text)
+            tree = parse(text, arrays=arrays)
             if not arrays:
                 check_scalar(tree)
             self._check_names(node, tree, kinds, where)
@@ -237,9 +239,21 @@ class Reader:
         seen: set[str] = set()
         noun = "name" if len(kinds) > 1 else kinds[0]
         for found in name_nodes(tree):
-            if found.name not in seen and self.kinds.get(found.name) not in kinds:
+            if found.name.startswith(f"{SIZEOF}("):
+                self._check_size_of(node, found, kinds, where)
+            elif found.name not in seen and self.kinds.get(found.name) not in kinds:
                 self.unknown(_column(node, found.column), found.name, kinds, _noun(kinds, noun), where)
             seen.add(found.name)
+
+    def _check_size_of(self, node: YamlScalar, found: Name, kinds: tuple[Kind, ...], where: str) -> None:
+        """Report a ``sizeof(T)`` of an unknown type variable, or where the dtypes of a case are unknown."""
+        name, place = found.name[len(SIZEOF) + 1 : -1], _column(node, found.column)
+        if name not in self.variables:
+            fix = did_you_mean(name, (*self.variables, *DTYPES)) or f"available: {', '.join(self.variables)}"
+            self.fault(place, f"sizeof takes a dtype or a type variable, and {shorten(name)!r} is neither", fix)
+        elif "constant" not in kinds:  # not a param or a part of the launch
+            what = f"{where} cannot use {found.name}: it depends on the dtype of a case, which sizes do not"
+            self.fault(place, what, f"use it in launch or in a param: {{dtype: int32, expr: {found.name}}}")
 
     def _check_result(self, tree: Node, where: str, check: Check) -> None:
         if check == "size":

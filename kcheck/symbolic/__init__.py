@@ -16,12 +16,13 @@ from kcheck.symbolic.evaluate import evaluate, evaluate_size
 from kcheck.symbolic.functions import SCALAR_FUNCTIONS
 from kcheck.symbolic.inspect import check_scalar, fractional, name_nodes, names
 from kcheck.symbolic.lexer import shorten
-from kcheck.symbolic.parser import parse
+from kcheck.symbolic.parser import SIZEOF, parse
 from kcheck.symbolic.solve import MAX_SIZE, Solver, Witness, witness
 
 __all__ = [
     "MAX_SIZE",
     "SCALAR_FUNCTIONS",
+    "SIZEOF",
     "Binary",
     "CycleError",
     "ExpressionError",

@@ -11,7 +11,7 @@
     product    := factor (("*" | "/" | "//" | "%") factor)*
     factor     := ("+" | "-") factor | power
     power      := atom ["**" factor]
-    atom       := NUMBER | NAME | NAME "(" arguments ")" | "(" expression ")"
+    atom       := NUMBER | NAME | "sizeof" "(" NAME ")" | NAME "(" arguments ")" | "(" expression ")"
     arguments  := expression ("," expression)* ["," "axis" "=" expression]
 
 The precedences are those of Python (Language Reference 6.17), which users know.
@@ -19,16 +19,20 @@ The precedences are those of Python (Language Reference 6.17), which users know.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
+from kcheck.model import DTYPES
 from kcheck.nearest import did_you_mean
 from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
-from kcheck.symbolic.functions import FUNCTIONS
+from kcheck.symbolic.functions import FUNCTIONS, SCALAR_FUNCTIONS
 from kcheck.symbolic.lexer import ExpressionToken, shorten, tokenize
 
 MAX_NESTING = 50
 MAX_OPERATORS = 100
 """Together these bound the depth of a tree, so that no walk over it can exhaust Python's stack."""
+
+SIZEOF = "sizeof"
 
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN = range(1, 8)
 _BINARY = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
@@ -38,19 +42,23 @@ _KEYWORDS = frozenset({"if", "else", "in", "is", "lambda", "for", "True", "False
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Node:
+def parse(text: str, *, arrays: bool = True) -> Node:
     """Parse an expression.
+
+    Args:
+        arrays: whether the functions of invariants are among those that a message lists.
 
     Functions that only invariants may use are accepted here; ``check_scalar`` rejects them elsewhere.
 
     Raises:
         ExpressionError: with the column of the first thing that is wrong, and the fix if there is one.
     """
-    return _Parser(text).read()
+    return _Parser(text, FUNCTIONS if arrays else (*SCALAR_FUNCTIONS, SIZEOF)).read()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, listed: Iterable[str]) -> None:
+        self.listed = tuple(listed)
         self.tokens = tokenize(text)
         self.at = 0
         self.nesting = 0
@@ -135,7 +143,7 @@ class _Parser:
             return Number(token.value, token.column)
         if token.kind == "name" and token.text not in _RESERVED:
             if self.peek().text == "(":
-                return self.call(token)
+                return self.size_of(token) if token.text == SIZEOF else self.call(token)
             if token.text in _KEYWORDS:
                 raise ExpressionError(f"{token.text!r} is not allowed in an expression", token.column)
             return Name(token.text, token.column)
@@ -147,11 +155,21 @@ class _Parser:
             raise ExpressionError("expected a value, found the end of the expression", token.column)
         raise ExpressionError(f"expected a value, found {token}", token.column)
 
+    def size_of(self, name: ExpressionToken) -> Node:
+        """``sizeof(T)``: bytes of a dtype, or a name whose value depends on the case."""
+        opening, inner = self.take(), self.take()
+        if inner.kind != "name":
+            raise ExpressionError("sizeof takes a dtype or a type variable", inner.column, "write sizeof(float32)")
+        self.close(opening)
+        if inner.text in DTYPES:
+            return Number(DTYPES[inner.text].itemsize, name.column)
+        return Name(f"{SIZEOF}({inner.text})", name.column)
+
     def call(self, name: ExpressionToken) -> Node:
         opening = self.take()
         row = FUNCTIONS.get(name.text)
         if row is None:
-            fix = did_you_mean(name.text, FUNCTIONS) or f"available: {', '.join(FUNCTIONS)}"
+            fix = did_you_mean(name.text, self.listed) or f"available: {', '.join(self.listed)}"
             raise ExpressionError(f"unknown function {shorten(name.text)!r}", name.column, fix)
         arguments: list[Node] = []
         axis: Node | None = None

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
+from kcheck.cases.expand import type_sizes
 from kcheck.model import Case, CudaOptions, OpSpec, Scalar
 from kcheck.specfile.kinds.cuda import PLACEHOLDER
 from kcheck.symbolic import ExpressionError, check_scalar, evaluate, names, parse
@@ -43,8 +44,8 @@ def instance(spec: OpSpec, case: Case) -> str:
 
 def defines(spec: OpSpec, options: CudaOptions, case: Case) -> dict[str, str]:
     """The macros of a case, by name."""
-    values = _values(spec, case)
-    return {name: _define(value.text, values) for name, value in options.defines.items()}
+    values, sizes = _values(spec, case), type_sizes(case.dtypes)
+    return {name: _define(value.text, values, sizes) for name, value in options.defines.items()}
 
 
 def varying(spec: OpSpec, options: CudaOptions) -> tuple[str, ...]:
@@ -76,11 +77,12 @@ def _values(spec: OpSpec, case: Case) -> dict[str, str | Scalar]:
     return {**types, **case.dims, **case.params}
 
 
-def _define(text: str, values: Mapping[str, str | Scalar]) -> str:
+def _define(text: str, values: Mapping[str, str | Scalar], sizes: Mapping[str, int]) -> str:
     """The value of a macro: a type variable, an expression of dims and params, or C++ text."""
     if text in values:
         return literal(values[text])
-    numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+    numbers: dict[str, Scalar] = {name: value for name, value in values.items() if not isinstance(value, str)}
+    numbers |= sizes
     try:
         tree = parse(text)
         check_scalar(tree)
