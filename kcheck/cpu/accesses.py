@@ -103,7 +103,8 @@ def _told_shape(shape: tuple[str, ...]) -> str:
     return f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
 
 
-_NO_DYNAMIC = "the launch has no dynamic shared memory: pass its size in bytes"
+_NO_DYNAMIC = "the launch has no dynamic shared memory: pass its size in bytes (launch.shared in a spec)"
+_MORE_DYNAMIC = "check the index, or pass more dynamic shared memory (launch.shared in a spec)"
 
 
 def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
@@ -114,9 +115,8 @@ def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) ->
     if not size:
         return Told(f"{verb} {_bytes(fault.size)} of shared memory, but the block has none", _NO_DYNAMIC)
     where = _around(fault.address, base, base + size)
-    return Told(
-        f"{verb} {_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", "check the index"
-    )
+    fix = _MORE_DYNAMIC if size > naming.static_shared else "check the index"
+    return Told(f"{verb} {_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", fix)
 
 
 def _is_shared(address: int, naming: Naming) -> bool:

@@ -175,6 +175,11 @@ class Naming:
 
     # --- shared memory
 
+    @property
+    def static_shared(self) -> int:
+        """Bytes of the kernel's static shared memory."""
+        return self._program.shared_bytes
+
     def shared(self, site: Site | None, address: int, outside: int = 0) -> RangeLabel | None:
         """The array in shared memory that contains an address, or that the address was computed from. None if it
         has no name.

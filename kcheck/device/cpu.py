@@ -121,7 +121,7 @@ class CpuBackend(CudaBackend):
         self._job: Callable[[], None] | None = None
         self._again: KernelLaunch | None = None  # the launch that the job made, if it made just one
         machine = _installed(capability(targets)).machine
-        self._executor = machine.executor
+        self._machine, self._executor = machine, machine.executor
         self._executor.report = self._found.append
         super().__init__("cpu")
         self._staging = Staging(self._executor.memory, lambda: self._executor.checks.init)
@@ -272,7 +272,9 @@ class CpuBackend(CudaBackend):
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """A finding for a launch that a GPU would reject, too. The device is not lost: the next launch runs."""
-        return Finding("launch", f"the driver returned {result_name(code)}", kernel=kernel, place=place)
+        told = f"the driver returned {result_name(code)}"
+        (why, fix), self._machine.refusal = self._machine.refusal, ("", "")
+        return Finding("launch", f"{told}: {why}" if why else told, fix=fix, kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
         """The findings of the executor in terms of the spec: its arrays, and paths as the user types them.

@@ -107,6 +107,9 @@ def calls(code: LoadedLibraries, wait: Callable[[int], None]) -> Table:
     }
 
 
+_MORE_SHARED = "reduce launch.shared, or set CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of the kernel first"
+
+
 def check_shape(code: LoadedLibraries, kernel: LibraryKernel, shape: Shape) -> None:
     """Reject a launch that a GPU would reject.
 
@@ -117,9 +120,17 @@ def check_shape(code: LoadedLibraries, kernel: LibraryKernel, shape: Shape) -> N
     grid, block, shared, cooperative = shape
     inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
     most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
-    if not inside or math.prod(block) > most_threads or shared > code.max_dynamic_shared(kernel):
+    threads, most_shared = math.prod(block), code.max_dynamic_shared(kernel)
+    code.machine.refusal = ("", "")
+    if threads > most_threads:
+        what = f"the block has {threads:,} threads, but the kernel is compiled for at most {most_threads:,}"
+        what += " (__launch_bounds__, .maxntid)" if most_threads < MAX_THREADS_PER_BLOCK else ""
+        code.machine.refusal = (what, f"launch at most {most_threads:,} threads per block, or raise the bound")
+    elif shared > most_shared:
+        what = f"the launch has {shared:,} bytes of dynamic shared memory, but may have at most {most_shared:,}"
+        code.machine.refusal = (what, _MORE_SHARED)
+    if not inside or threads > most_threads or shared > most_shared:
         raise DriverFault(Result.INVALID_VALUE)
-    threads = math.prod(block)
     # skip the assembler if even the maximum number of registers per thread fits
     if threads * _MOST_REGISTERS > REGISTERS and code.registers(kernel, threads) > REGISTERS:
         raise DriverFault(Result.LAUNCH_OUT_OF_RESOURCES)

@@ -228,7 +228,9 @@ def test_dynamic_shared_memory_that_the_launch_does_not_have(made):
     """The index is right: the size is missing."""
     found = next(f for case in made["outside_dynamic"]["cases"] for f in case["findings"])
     assert found["message"] == "writes 4 bytes of shared memory, but the block has none"
-    assert found["fix"] == "the launch has no dynamic shared memory: pass its size in bytes"
+    assert (
+        found["fix"] == "the launch has no dynamic shared memory: pass its size in bytes (launch.shared in a spec)"
+    )
 
 
 def test_device_variables_have_their_first_values_in_every_case(made):

@@ -17,7 +17,7 @@ from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
-from kcheck.model import Case, OpSpec
+from kcheck.model import Case, Finding, OpSpec
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds import KINDS as SPEC_KINDS
@@ -84,6 +84,7 @@ class CompiledKind:
             unit = self._compiler.unit(spec, called.case, current_target())
         except NotCompiled as refused:
             raise LaunchFault(*refused.findings) from None
+        _check_shared(spec, called.shape.shared)
         arguments = fitted(unit.parameters, called.arguments)
         check(spec, unit.instance, unit.parameters, arguments)
         content = packed(unit.parameters, arguments)
@@ -151,6 +152,24 @@ def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, targe
     return CompiledKernel(
         spec.kernel.name, first.place or spec.kernel.span, signature, target, problem=str(refused)
     )
+
+
+def _check_shared(spec: OpSpec, shared: int) -> None:
+    """Raises LaunchFault if a block of the device cannot have so much dynamic shared memory."""
+    assert spec.launch is not None
+    if shared <= _ALWAYS or spec.launch.shared is None:
+        return
+    device = import_module("numba.cuda").get_current_device()
+    most = int(device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+    if shared > most:
+        major, minor = device.compute_capability
+        what = f"launch.shared is {shared:,} bytes; compute capability {major}.{minor} allows at most {most:,}"
+        fix = "reduce launch.shared, or check for a newer device (artifact: {targets: [sm_90]}, KCHECK_CC)"
+        raise LaunchFault(Finding("launch", what, fix=fix, place=spec.launch.shared.span))
+
+
+_ALWAYS = 48 << 10
+"""Bytes of shared memory that a block of every device has."""
 
 
 def current_target() -> str:
