@@ -6,8 +6,10 @@ so that adding an array or a param to a spec does not change the other draws. No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from kcheck.cases.corners import Corners, corner_of
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import check_legal, concrete, free_axes, resolve
@@ -48,6 +50,7 @@ class Expander:
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
         self._shapes = Shapes(spec)
+        self._corners = Corners(spec, self._elements, self._drawn)
         expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
 
@@ -60,7 +63,10 @@ class Expander:
         """
         spec = self._spec
         stated = example if example is not None else Example(spec.span)
-        dims = self._shapes.draw(seed, stated.dims, stated.span)
+        corner = corner_of(seed) if example is None else None
+        dims = self._corners.sizes(corner) if corner is not None else None
+        if dims is None:
+            dims = self._shapes.draw(seed, stated.dims, stated.span)
         dtypes = {
             name: stated.dtypes.get(name) or _stream(seed, "dtypes", name).choice(variable.choices)
             for name, variable in spec.dtypes.items()
@@ -78,6 +84,23 @@ class Expander:
                 layouts[name] = self._layout(seed, array, stated, values.get(name))
         params = self._params(seed, dims, dtypes, stated)
         return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
+
+    def has_corner(self, corner: str) -> bool:
+        """Whether the spec has one of CORNERS, and it differs from those before it."""
+        return self._corners.sizes(corner) is not None
+
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        arrays: list[Input | Output] = [*self._spec.inputs.values(), *self._spec.outputs.values()]
+        try:
+            return sum(math.prod(shape_of(array, sizes)) for array in arrays)
+        except SpecError:  # a shape has no extents at these sizes
+            return 0
+
+    def _drawn(self, seed: int) -> dict[str, int] | None:
+        try:
+            return self._shapes.draw(seed, {}, self._spec.span)
+        except SpecError:
+            return None
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
         """The properties of a case that are covered in pairs: (factor, value), in a fixed order of factors."""

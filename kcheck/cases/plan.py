@@ -1,4 +1,4 @@
-"""Which seeds a run tries: the examples, then the seeds that together cover the most pairs.
+"""Which seeds a run tries: the examples, the corners, and the seeds that together cover the most pairs.
 
 Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes, layouts,
 distributions, and listed values of params. Many more seeds are expanded than run. The choice is greedy: each time
@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.alignment import ceil_div
+from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander, expand
 from kcheck.lazy import Lazy
 from kcheck.model import Case, OpSpec
@@ -27,7 +29,7 @@ _MOST_KEPT = 2_000  # cases of a plan that are kept in memory
 
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
-"""The numbers of generated cases: 12 is that of ``iter_12``."""
+"""The numbers of generated cases: 12 is that of ``iter_12``, and -1 that of the first corner."""
 
 Pairs = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of the properties of a case, and of their pairs."""
@@ -39,11 +41,12 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     Args:
         count: the number of generated cases, in addition to the examples.
         master: the run's 64-bit seed. Case seeds are ``derive(master, "example_0")`` ... and
-            ``derive(master, "iter_0")`` ...
+            ``derive(master, "iter_0")`` ...; those of corners are from ``corner_seed``.
 
     Returns:
-        The examples in their order, then the generated cases, starting with those that cover most. The first
-        cases are in memory; those of a longer plan are expanded whenever they are used.
+        The examples in their order, then the generated cases: the smallest one, then those that cover most, and at
+        the end the largest one. At most half of them are corners. The first cases are in memory; those of a longer
+        plan are expanded whenever they are used.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -53,18 +56,20 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
         expander.case(derive(master, label), label, example)
         for label, example in ((f"example_{n}", example) for n, example in enumerate(spec.examples))
     ]
+    first, last = _corners(expander, count)
+    tried = [*examples, *(_generated(expander, master, number) for number in (*first, *last))]
+    drawn_count = count - len(first) - len(last)
     wanted = max(_LEAST_CANDIDATES, count * _CANDIDATES_PER_CASE)
-    candidates = min(wanted, count + _MOST_SPARE, _MOST_CANDIDATES) if count else 0
+    candidates = min(wanted, count + _MOST_SPARE, _MOST_CANDIDATES) if drawn_count else 0
     generated = (_generated(expander, master, n) for n in range(candidates))
-    numbers = np.zeros(count, np.int32)
-    chosen = _covering(expander, examples, generated, min(count, candidates))
-    numbers[: len(chosen)] = chosen
-    numbers[len(chosen) :] = range(candidates, candidates + count - len(chosen))
-    for number in numbers[len(chosen) :]:
+    chosen = _covering(expander, tried, generated, min(drawn_count, candidates))
+    more = range(candidates, candidates + drawn_count - len(chosen))
+    for number in more:
         _generated(expander, master, number)  # a case that cannot be expanded is refused before the first one runs
+    numbers: Numbers = np.array([*first, *chosen, *more, *last], np.int32)
     drawn: dict[str, Any] = {}
-    first = (_generated(expander, master, number) for number in numbers[:_MOST_KEPT])
-    kept = [_sharing(case, drawn) for case in (*examples, *first)]
+    begun = (_generated(expander, master, number) for number in numbers[:_MOST_KEPT])
+    kept = [_sharing(case, drawn) for case in (*examples, *begun)]
     if count <= _MOST_KEPT:
         return tuple(kept)
 
@@ -76,7 +81,18 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     return Lazy(range(len(examples) + count), case_at)
 
 
+def _corners(expander: Expander, count: int) -> tuple[list[int], list[int]]:
+    """The numbers of the corners that run first, and of the largest, which runs last because it takes longest."""
+    has = [-1 - place for place, corner in enumerate(CORNERS) if expander.has_corner(corner)] if count else []
+    kept = has[: ceil_div(count, 2)]
+    largest = -len(CORNERS)
+    return [number for number in kept if number != largest], [number for number in kept if number == largest]
+
+
 def _generated(expander: Expander, master: int, number: int | np.int32) -> Case:
+    if number < 0:
+        corner = CORNERS[-1 - int(number)]
+        return expander.case(corner_seed(master, corner), corner)
     label = f"iter_{number}"
     return expander.case(derive(master, label), label)
 

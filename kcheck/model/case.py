@@ -15,7 +15,8 @@ class Case:
     Attributes:
         spec: path of the spec, as in OpSpec.path.
         op: the spec's op.
-        label: ``iter_12`` (the 12th case seed of the run), ``example_0``, or ``seed`` (given on the command line).
+        label: ``iter_12`` (the 12th case seed of the run), ``least`` (a corner of the sizes), ``example_0``, or
+            ``seed`` (given on the command line).
         seed: the 64-bit case seed.
         dims: every dim, derived ones too, in elements.
         dtypes: the dtype drawn for each type variable.

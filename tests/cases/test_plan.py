@@ -11,6 +11,7 @@ from itertools import combinations
 import pytest
 
 from kcheck.cases import expand, plan
+from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander
 from kcheck.errors import SpecError
 from kcheck.model import Case, Distribution, Example, OpSpec, Span
@@ -50,10 +51,13 @@ def test_expand_is_pure(attention: OpSpec) -> None:
 
 
 def test_labels_and_seeds(attention: OpSpec) -> None:
-    """A case is called by its number, its seed is derived from that, and expanding the seed gives the case."""
+    """A case is called by its number or its corner, its seed is derived from that, and gives the case."""
     for case in plan(attention, count=30, master=12345):
-        assert case.label.startswith("iter_")
-        assert case.seed == derive(12345, case.label)
+        if case.label.startswith("iter_"):
+            assert case.seed == derive(12345, case.label)
+        else:
+            assert case.label in CORNERS
+            assert case.seed == corner_seed(12345, case.label)
         assert expand(attention, case.seed, case.label) == case
     assert {case.id for case in plan(attention, count=30, master=0)} == {
         case.id for case in plan(attention, count=30, master=0)
@@ -130,7 +134,7 @@ def test_examples_come_first_and_state_what_they_state(attention: OpSpec) -> Non
     assert first.layouts["q"] == "reversed"
     assert first.params["twice"] == first.params["scale"] * 2 + 0.5
     assert second == expand(spec, derive(9, "example_1"), "example_1")
-    assert third.label.startswith("iter_")
+    assert third.label == "least"
 
 
 def test_params_keep_the_order_of_the_spec(attention: OpSpec) -> None:

@@ -79,7 +79,8 @@ def test_a_run_yields_its_events_in_order(project):
     ]
     labels = [event.verdict.case.label for event in cases(found)]
     assert labels[:2] == ["example_0", "example_1"]
-    assert all(label.startswith("iter_") for label in labels[2:])
+    assert (labels[2], labels[-1]) == ("least", "largest")
+    assert all(label.startswith("iter_") for label in labels[3:-1])
     assert all(event.verdict.status is Status.PASSED for event in cases(found))
     assert all(event.verdict.seconds > 0 for event in cases(found))
     finished = found[-2]
