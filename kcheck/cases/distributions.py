@@ -26,8 +26,11 @@ Drawn: TypeAlias = npt.NDArray[Any]
 ADVERSARIAL = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
 """The distributions that ``adversarial`` chooses from."""
 
-FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
-"""The distributions of a float array without ``values``."""
+BOOL_DEFAULT = ("bernoulli", "zeros", "ones", "empty_rows", "empty_tiles")
+"""The distributions of a bool array without ``values``: kernels that take a mask break where all of it, a row or a
+tile is false."""
+
+_PALETTE = 8  # places at which infinities and NaN of several arrays coincide
 
 HELD = "held"
 """The distribution of an input whose values come from a snapshot: they were found by a search."""
@@ -43,6 +46,7 @@ class Request:
         dtype: real; for a complex array, that of its parts.
         argument: the evaluated argument: a number, a tuple of numbers, or None.
         nested: for ``sorted``: draws the values to be sorted.
+        palette: draws the places that arrays of the case share; None if they share none.
     """
 
     stream: Xorshift128Plus
@@ -50,6 +54,7 @@ class Request:
     dtype: DType
     argument: Any = None
     nested: Callable[[], Drawn] | None = None
+    palette: Xorshift128Plus | None = None
 
     @property
     def size(self) -> int:
@@ -133,8 +138,10 @@ def _both_signs(r: Request, ends: tuple[float, float]) -> Drawn:
 
 
 def _offset(r: Request) -> Drawn:
+    """Without an argument, all elements have the same random sign."""
     mean, deviation = r.pair(_Limits(r.dtype).common, 1.0)
-    return mean + deviation * r.stream.normal(r.size)
+    values = mean + deviation * r.stream.normal(r.size)
+    return values if r.argument is not None else values * r.stream.signs(1)
 
 
 def _cancelling(r: Request) -> Drawn:
@@ -216,9 +223,44 @@ def _injected(*specials: float) -> Callable[[Request], Drawn]:
     def draw(r: Request) -> Drawn:
         values, places = r.stream.normal(r.size), r.few()
         values[places] = np.array(specials)[r.stream.integers(0, len(specials) - 1, places.size)]
+        if r.palette is not None:
+            # A fraction of the elements is the same element of arrays of one size, and the same row of others.
+            shared, words = r.palette.floats(_PALETTE), r.palette.integers(0, 1, _PALETTE)
+            count = min(places.size, _PALETTE)
+            values[(shared[:count] * r.size).astype(np.int64)] = np.array(specials)[words[:count] % len(specials)]
         return values
 
     return draw
+
+
+def _empty_rows(r: Request) -> Drawn:
+    """A few rows are empty: one in eight, at least one."""
+    values = _background(r)
+    if values.size:
+        values[r.stream.integers(0, r.rows - 1, ceil_div(r.rows, 8))] = _void(r.dtype)
+    return values
+
+
+def _empty_tiles(r: Request) -> Drawn:
+    """An aligned tile is empty: 8 to 128 columns of all rows, or of as many rows."""
+    values = _background(r)
+    if values.size:
+        width = r.stream.choice([size for size in (8, 16, 32, 64, 128) if size < r.row] or [1])
+        first = width * r.stream.below(ceil_div(r.row, width))
+        top = width * r.stream.below(ceil_div(r.rows, width))
+        rows = slice(None) if r.stream.below(2) else slice(top, top + width)
+        values[rows, first : first + width] = _void(r.dtype)
+    return values
+
+
+def _background(r: Request) -> Drawn:
+    """Shape (rows, row): the values between empty ones."""
+    return (r.stream.normal(r.size) if r.dtype.is_float else _small(r)).reshape(r.rows, r.row)
+
+
+def _void(dtype: DType) -> float:
+    """What a mask has for an element that does not count: -inf if it is added, otherwise false."""
+    return -math.inf if dtype.is_float else 0
 
 
 def _small(r: Request) -> Drawn:
@@ -353,6 +395,8 @@ DISTRIBUTIONS: dict[str, Sampler] = {
         Sampler("choice", _choice, discrete=True),
         Sampler("nan_injected", _injected(math.nan)),
         Sampler("inf_injected", _injected(math.inf, -math.inf)),
+        Sampler("empty_rows", _empty_rows, discrete=True, imaginary=False, structure="row"),
+        Sampler("empty_tiles", _empty_tiles, discrete=True, imaginary=False, structure="row"),
         Sampler("integers", _integers, discrete=True),
         Sampler("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
         Sampler("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),

@@ -193,6 +193,16 @@ def geometry_stream(seed: int, array: str, layout: str) -> Xorshift128Plus:
     return Xorshift128Plus(derive(derive(seed, f"layouts/{array}"), layout))
 
 
+def palette_stream(case: Case) -> Xorshift128Plus | None:
+    """The stream for places that infinities and NaN of several arrays share; None in every other case, and if only
+    one array has any."""
+    injected = [name for name, drawn in case.values.items() if drawn.name in ("inf_injected", "nan_injected")]
+    if len(injected) < 2:
+        return None
+    stream = Xorshift128Plus(derive(case.seed, "palette"))
+    return stream if stream.below(2) else None
+
+
 def data_stream(seed: int, array: str) -> Xorshift128Plus:
     """The stream for an array's values."""
     return _stream(seed, "data", array)

@@ -56,6 +56,12 @@ def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] =
     return strides
 
 
+def _stored(extents: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Strides in elements of an array whose axes are in another order in memory, the innermost last."""
+    inner = _row_major([extents[axis] for axis in order])
+    return [inner[order.index(axis)] for axis in range(len(extents))]
+
+
 def geometry(
     shape: Sequence[int], itemsize: int, layout: str, stream: Xorshift128Plus, zero_axes: Sequence[int] = ()
 ) -> ArrayGeometry:
@@ -74,18 +80,17 @@ def geometry(
         case "strided":
             pads = [1 + stream.below(3) for _ in shape]
             strides = _row_major(shape, 2 + stream.below(2), pads)
+        case "padded":
+            strides = _row_major(shape, 1, [*[0] * (rank - 1), 1 + stream.below(7)])
         case "transposed":
-            order = [*range(rank - 2), rank - 1, rank - 2]
-            swapped = _row_major([shape[axis] for axis in order])
-            strides = [swapped[axis] for axis in order]
+            strides = _stored(shape, [*range(rank - 2), rank - 1, rank - 2])
             if rank > 2 and all(extent == 1 for extent in shape[:-2]):
                 # The stride of an axis of one element is arbitrary. With 0, Numba gives the array the same type as
                 # others of this layout (A). Otherwise it is Fortran-contiguous, and Numba compiles a second time.
                 strides[0] = 0
-        case "channels_last":
-            order = [0, *range(2, rank), 1]
-            stored = _row_major([shape[axis] for axis in order])
-            strides = [stored[order.index(axis)] for axis in range(rank)]
+        case "swapped" | "channels_last":
+            last = [2, 1, *range(3, rank)] if layout == "swapped" else [*range(2, rank), 1]
+            strides = _stored(shape, [0, *last])
             if shape[0] == 1:
                 strides[0] = 0  # as for transposed
         case "offset":

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases.expand import WORKING_BYTES, data_stream, element_type, geometry_stream, rounded_param, shape_of
+from kcheck.cases.expand import (
+    WORKING_BYTES,
+    data_stream,
+    element_type,
+    geometry_stream,
+    palette_stream,
+    rounded_param,
+    shape_of,
+)
 from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, buffer_size, elements, geometry
 from kcheck.cases.rounding import Array, DrawError
 from kcheck.cases.values import draw, free_axes
@@ -132,7 +140,7 @@ def _values(
         known |= {name: params[name] for name in _required(function) if name in params}
         return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
     try:
-        return draw(distribution, shape, dtype, stream, {**case.dims, **case.params})
+        return draw(distribution, shape, dtype, stream, {**case.dims, **case.params}, palette_stream(case))
     except DrawError as error:
         raise SpecError([_fault(error, case, array, distribution)]) from None
 

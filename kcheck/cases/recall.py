@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kcheck.cases.distributions import ADVERSARIAL, FLOAT_DEFAULT, HELD
+from kcheck.cases.distributions import ADVERSARIAL, HELD
 from kcheck.cases.expand import Expander, element_type, shape_of
-from kcheck.cases.values import resolve
+from kcheck.cases.values import defaults
 from kcheck.errors import SpecError
 from kcheck.model import (
     DTYPES,
     Case,
     Choices,
     Distribution,
-    DType,
     Example,
     Expression,
     Input,
@@ -27,7 +26,6 @@ from kcheck.model import (
     Range,
     Snapshot,
 )
-from kcheck.rng import Xorshift128Plus
 
 MINIMIZED = "minimized"
 """The label of a case that a search derived from a failing case of the same seed: the seed does not draw it."""
@@ -170,17 +168,8 @@ def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
         if drawn is None or drawn.name == HELD or case.dtypes.keys() != spec.dtypes.keys() or str(drawn) in shown:
             continue
         dtype = DTYPES.get(case.dtypes.get(given.dtype, given.dtype))
-        if dtype is not None and not any(_may_draw(one, drawn) for one in _declared(given.values, dtype)):
+        if dtype is not None and not any(_may_draw(one, drawn) for one in given.values or defaults(dtype)):
             yield f"{name} is no longer drawn from {drawn}"
-
-
-def _declared(values: tuple[Distribution, ...], dtype: DType) -> tuple[Distribution, ...]:
-    """The distributions of an input; the defaults of its dtype if the spec gives none."""
-    if values:
-        return values
-    if dtype.is_inexact:
-        return tuple(Distribution(name) for name in FLOAT_DEFAULT)
-    return (resolve((), dtype, Xorshift128Plus(0)),)
 
 
 def _may_draw(declared: Distribution, drawn: Distribution) -> bool:

@@ -59,6 +59,8 @@ def support(distribution: Distribution, dtype: DType, env: Mapping[str, int | fl
         (``from``).
     """
     row = DISTRIBUTIONS.get(distribution.name)
+    if distribution.name in ("empty_rows", "empty_tiles"):
+        return _small(component(dtype)) if component(dtype).kind in ("int", "uint", "bool") else Support()
     if row is None or row.structure or distribution.name == "sorted":
         return None
     argument = distribution.argument

@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases.distributions import ADVERSARIAL, DISTRIBUTIONS, FLOAT_DEFAULT, HELD, Drawn, Request
+from kcheck.cases.distributions import (
+    ADVERSARIAL,
+    BOOL_DEFAULT,
+    DISTRIBUTIONS,
+    HELD,
+    Drawn,
+    Request,
+)
 from kcheck.cases.rounding import Array, DrawError, component, round_to
-from kcheck.model import Distribution, DType
+from kcheck.model import FLOAT_DEFAULT, Distribution, DType
 from kcheck.rng import Xorshift128Plus
 from kcheck.symbolic import ExpressionError, evaluate, parse
 
@@ -23,13 +30,16 @@ def resolve(declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift12
     Returns:
         A concrete one: ``adversarial``, also inside ``sorted``, is replaced by what it draws.
     """
-    if declared:
-        return concrete(stream.choice(declared), stream)
+    return concrete(stream.choice(declared or defaults(dtype)), stream)
+
+
+def defaults(dtype: DType) -> tuple[Distribution, ...]:
+    """The distributions of an array without ``values``."""
     if dtype.is_inexact:
-        return concrete(Distribution(stream.choice(FLOAT_DEFAULT)), stream)
+        return tuple(Distribution(name) for name in FLOAT_DEFAULT)
     if dtype.kind == "bool":
-        return Distribution("bernoulli", 0.5)
-    return Distribution("integers", (-8, 7) if dtype.kind == "int" else (0, 15))
+        return tuple(Distribution(name, 0.5 if name == "bernoulli" else None) for name in BOOL_DEFAULT)
+    return (Distribution("integers", (-8, 7) if dtype.kind == "int" else (0, 15)),)
 
 
 def concrete(distribution: Distribution, stream: Xorshift128Plus) -> Distribution:
@@ -82,6 +92,7 @@ def draw(
     dtype: DType,
     stream: Xorshift128Plus,
     env: Mapping[str, int | float | bool],
+    palette: Xorshift128Plus | None = None,
 ) -> Array:
     """Draw an array's values.
 
@@ -89,6 +100,7 @@ def draw(
         distribution: concrete, and not ``from``.
         stream: the array's stream ``data/<array>``.
         env: dims and params, for arguments that are expressions.
+        palette: a stream for the places that arrays of the case share, at its beginning; None if they share none.
 
     Returns:
         A C-contiguous array of this shape and dtype. A complex one is two draws, the real part first, unless
@@ -101,7 +113,7 @@ def draw(
     part = component(dtype)
 
     def elements() -> Array:
-        drawn = _unrounded(distribution, shape, part, stream, env).reshape(shape)
+        drawn = _unrounded(distribution, shape, part, stream, env, palette).reshape(shape)
         if part.is_float:
             return round_to(drawn.astype(np.float64, copy=False), part)
         return drawn.astype(part.numpy, copy=False)
@@ -122,13 +134,14 @@ def _unrounded(
     dtype: DType,
     stream: Xorshift128Plus,
     env: Mapping[str, int | float | bool],
+    palette: Xorshift128Plus | None,
 ) -> Drawn:
     argument = distribution.argument
     if isinstance(argument, Distribution):
         nested = argument
-        request = Request(stream, shape, dtype, None, lambda: _unrounded(nested, shape, dtype, stream, env))
+        request = Request(stream, shape, dtype, None, lambda: _unrounded(nested, shape, dtype, stream, env, None))
     else:
-        request = Request(stream, shape, dtype, evaluated(argument, env))
+        request = Request(stream, shape, dtype, evaluated(argument, env), palette=palette)
     return DISTRIBUTIONS[distribution.name].draw(request)
 
 

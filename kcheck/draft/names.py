@@ -125,3 +125,29 @@ def dotted(node: ast.expr) -> str:
         head = dotted(node.value)
         return f"{head}.{node.attr}" if head else ""
     return ""
+
+
+def uses_infinities(function: ast.FunctionDef, tree: ast.Module) -> bool:
+    """Whether a function compares with infinities or makes them: ``math.inf``, ``float("-inf")``, ``isinf``, or a
+    constant of its file that is one."""
+    infinite = {
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and any(map(_is_infinite, ast.walk(statement.value)))
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        _is_infinite(node) or (isinstance(node, ast.Name) and node.id in infinite) for node in ast.walk(function)
+    )
+
+
+def _is_infinite(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr="inf" | "isinf" | "isfinite"):
+            return True
+        case ast.Call(func=ast.Name(id="isinf" | "isfinite")):
+            return True
+        case ast.Call(args=[ast.Constant(value=str() as text)]):
+            return text.strip().lstrip("+-").lower() in ("inf", "infinity")
+    return False

@@ -16,7 +16,7 @@ from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.elements import integer_elements
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
-from kcheck.draft.names import constants, dotted, integer, single_assignments
+from kcheck.draft.names import constants, dotted, integer, single_assignments, uses_infinities
 from kcheck.draft.signatures import explicit_signature
 from kcheck.draft.sizes import size_meant
 from kcheck.errors import UserError
@@ -155,6 +155,10 @@ class _Drawing:
         arguments = tuple(self._argument(found, name, ranks, signature.get(name, ("", 0))) for name in parameters)
         if arguments and not any(argument.stores for argument in arguments):
             self.guesses.append("no store to an array was found in the kernel: check which arrays are outputs")
+        if uses_infinities(self.function, self.tree):
+            self.guesses.append(
+                "the kernel uses infinities: add `allow_inf: true` to each input that may have some"
+            )
         over = grid_over(found, known, values, self._size)
         block, block_from = self._block(over, known, values)
         return Sketch(

@@ -19,8 +19,10 @@ from kcheck.span import Span
 Scalar: TypeAlias = int | float | bool
 LEAST_AXES: Mapping[str, int] = {
     "contiguous": 0,
+    "padded": 2,
     "strided": 1,
     "transposed": 2,
+    "swapped": 3,
     "offset": 0,
     "broadcast": 1,
     "reversed": 1,
@@ -28,6 +30,10 @@ LEAST_AXES: Mapping[str, int] = {
 }
 """Every layout, the simplest first, with the number of axes that it requires."""
 LAYOUTS = tuple(LEAST_AXES)
+FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
+"""The distributions of a float array without ``values``."""
+INFINITE = ("inf_injected", "empty_rows", "empty_tiles")
+"""The distributions that ``allow_inf`` adds to those of a float array."""
 SANITIZERS: Mapping[str, Level] = {
     "memcheck": "error",
     "racecheck": "error",

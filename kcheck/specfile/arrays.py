@@ -23,7 +23,7 @@ from kcheck.model import (
     Span,
     TypeVariable,
 )
-from kcheck.specfile.distribution import Target, read_distributions, unfit
+from kcheck.specfile.distribution import Target, read_distributions, unfit, with_infinities
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import MAX_SIZE, CycleError, dependency_order, parse, shorten
@@ -267,6 +267,7 @@ def read_inputs(reader: Reader, entries: list[YamlEntry], written: dict[str, str
         earlier = tuple(before.key for before in entries[:position])
         target = Target(entry.key, reader.concrete(dtype), ndim, earlier)
         values = read_distributions(reader, reader.get(rest, "values"), target)
+        values = with_infinities(reader, reader.get(rest, "allow_inf"), target, values)
         if shape is not None and dtype is not None and layouts is not None and values is not None:
             inputs[entry.key] = Input(entry.key, shape, dtype, values, layouts, entry.span)
     return inputs

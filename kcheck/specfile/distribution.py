@@ -6,7 +6,7 @@ import math
 from typing import Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
-from kcheck.model import Distribution, DType
+from kcheck.model import FLOAT_DEFAULT, INFINITE, Distribution, DType
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar
@@ -66,6 +66,8 @@ DISTRIBUTIONS: dict[str, DistributionRule] = {
         DistributionRule("choice", "values", discrete=True),
         DistributionRule("nan_injected"),
         DistributionRule("inf_injected"),
+        DistributionRule("empty_rows", discrete=True),
+        DistributionRule("empty_tiles", discrete=True),
         DistributionRule("integers", "bounds", discrete=True),
         DistributionRule("permutation", discrete=True),
         DistributionRule("one_hot", "axis", discrete=True),
@@ -105,6 +107,27 @@ def read_distributions(reader: Reader, node: YamlNode | None, target: Target) ->
         return tuple(d for d in built if d is not None) if None not in built else None
     one = read_distribution(reader, node, target)
     return None if one is None else (one,)
+
+
+def with_infinities(
+    reader: Reader, node: YamlNode | None, target: Target, values: tuple[Distribution, ...] | None
+) -> tuple[Distribution, ...] | None:
+    """The distributions of an array with those that ``allow_inf: true`` adds; None if they are invalid."""
+    if node is None or values is None or not reader.flag(node):
+        return values
+    wrong = next((dtype for dtype in target.dtypes if not has_infinity(dtype)), None)
+    if wrong is not None:
+        what = f"allow_inf is for floats with infinities, but {target.name!r} can be {wrong}"
+        reader.fault(node.span, what, "remove it")
+        return None
+    given = values or tuple(Distribution(name) for name in FLOAT_DEFAULT)
+    known = {each.name for each in given}
+    return (*given, *(Distribution(name, None, node.span) for name in INFINITE if name not in known))
+
+
+def has_infinity(dtype: DType) -> bool:
+    """Whether a dtype has infinities."""
+    return dtype.is_inexact and dtype.name != "float8_e4m3fn"
 
 
 def read_distribution(reader: Reader, node: YamlNode | None, target: Target) -> Distribution | None:

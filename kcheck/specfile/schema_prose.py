@@ -255,7 +255,8 @@ def _unknown_keys(place: SchemaFailure) -> Iterator[Fault]:
 
 _NO_ARGUMENT = (
     *("adversarial", "all_negative", "all_positive", "large", "tiny", "cancelling", "spikes", "outlier", "ties"),
-    *("extreme", "subnormal", "zeros", "ones", "nan_injected", "inf_injected", "permutation"),
+    *("extreme", "subnormal", "zeros", "ones", "nan_injected", "inf_injected"),
+    *("empty_rows", "empty_tiles", "permutation"),
 )
 
 

@@ -13,7 +13,7 @@ import scipy.stats
 from kcheck.cases.distributions import ADVERSARIAL, DISTRIBUTIONS
 from kcheck.cases.rounding import DrawError, at_least, below, component, round_to, scalar
 from kcheck.cases.values import check_legal, concrete, draw, free_axes, resolve
-from kcheck.model import DTYPES, Distribution
+from kcheck.model import DTYPES, INFINITE, Distribution
 from kcheck.rng import Xorshift128Plus
 from kcheck.specfile import distribution as specfile
 
@@ -44,7 +44,7 @@ def as_float(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_every_distribution_fills_every_shape(name: str, dtype: str) -> None:
     """Each legal pair gives the shape and dtype asked for, the same bytes twice, nothing non-finite unasked."""
-    if name == "inf_injected" and dtype == "float8_e4m3fn":
+    if name in INFINITE and dtype == "float8_e4m3fn":
         with pytest.raises(DrawError, match="no infinity"):
             sample(name, dtype, (5,))
         return
@@ -63,7 +63,7 @@ def test_every_distribution_fills_every_shape(name: str, dtype: str) -> None:
         assert drawn.shape == shape
         assert drawn.dtype == DTYPES[dtype].numpy
         assert drawn.tobytes() == sample(name, dtype, shape, SAMPLES.get(name)).tobytes()
-        if name not in ("nan_injected", "inf_injected"):
+        if name not in ("nan_injected", *INFINITE):
             assert np.isfinite(as_float(drawn)).all()
 
 
@@ -137,16 +137,73 @@ def test_tiny() -> None:
 
 
 def test_normal_takes_mean_and_deviation() -> None:
-    """``{normal: [mean, std]}`` follows that law; ``{offset: [mean, std]}`` alike, its default 1e3 and 1."""
+    """``{normal: [mean, std]}`` follows that law; ``{offset: [mean, std]}`` alike."""
     for name, argument, law in [
         ("normal", None, (0, 1)),
         ("normal", (3, 2), (3, 2)),
-        ("offset", None, (1e3, 1)),
         ("offset", (-50, 0.1), (-50, 0.1)),
     ]:
         drawn = sample(name, "float64", (20_000,), argument)
         assert scipy.stats.kstest(drawn, scipy.stats.norm(*law).cdf).pvalue > 1e-3
-    assert abs(as_float(sample("offset", "float16", (1000,))).mean() - 100) < 1
+
+
+def test_offset_has_either_sign() -> None:
+    """By default the mean is 1e3 or -1e3 (float16: 100), one sign for the array; a mean that is given is kept."""
+    means = {round(float(sample("offset", "float64", (1000,), seed=seed).mean()), -2) for seed in range(20)}
+    assert means == {1e3, -1e3}
+    assert abs(abs(as_float(sample("offset", "float16", (1000,))).mean()) - 100) < 1
+    assert all(sample("offset", "float64", (9,), (300, 1), seed=seed).min() > 0 for seed in range(20))
+
+
+def places(values: np.ndarray) -> set[int]:
+    return {int(place) for place in np.flatnonzero(~np.isfinite(as_float(values)))}
+
+
+def test_a_palette_lets_infinities_and_nan_coincide() -> None:
+    """Arrays of one size have some at the same places, with the same sign, and others elsewhere; rows, too."""
+    shape, dtype = (20, 16), DTYPES["float32"]
+
+    def injected(name: str, seed: int, shape: tuple[int, ...] = shape) -> np.ndarray:
+        return draw(Distribution(name), shape, dtype, Xorshift128Plus(seed), {}, Xorshift128Plus(99))
+
+    for seed in range(20):
+        one, other, nan = (
+            injected("inf_injected", seed),
+            injected("inf_injected", 100 + seed),
+            injected("nan_injected", 7),
+        )
+        both = places(one) & places(other)
+        assert both
+        assert places(one) != places(other)
+        assert any(one.flat[place] == other.flat[place] for place in both)
+        assert places(one) & places(nan)
+        rows = places(injected("inf_injected", seed, (20,)))
+        assert rows & {place // 16 for place in places(one)}
+    alone = draw(Distribution("inf_injected"), shape, dtype, Xorshift128Plus(3), {})
+    assert (alone == sample("inf_injected", "float32", shape, seed=3)).all()
+
+
+@pytest.mark.parametrize(("dtype", "void"), [("bool", 0), ("int32", 0), ("float32", -math.inf)])
+def test_rows_and_tiles_of_a_mask_are_empty(dtype: str, void: float) -> None:
+    """Of an additive mask, -inf; the other elements are ordinary ones."""
+    tiles = set()
+    for seed in range(40):
+        rows = (sample("empty_rows", dtype, (2, 20, 70), seed=seed) == void).reshape(40, 70).all(axis=1)
+        assert 1 <= rows.sum() <= 5
+        empty = sample("empty_tiles", dtype, (40, 70), seed=seed) == void
+        starts = range(0, 70, 8)
+        whole = [empty[:, start : start + 8].all() for start in starts]
+        part = [empty[top : top + 8, start : start + 8].all() for start in starts for top in range(0, 40, 8)]
+        assert any(part)
+        assert not all(part)
+        tiles.add(any(whole))
+    assert tiles == {True, False}
+
+
+def test_masks_are_drawn_whole_and_empty() -> None:
+    """A bool array without ``values`` is all true and all false in some of its cases."""
+    chosen = {resolve((), DTYPES["bool"], Xorshift128Plus(seed)).name for seed in range(100)}
+    assert chosen == {"bernoulli", "zeros", "ones", "empty_rows", "empty_tiles"}
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -435,7 +492,7 @@ def test_written_numbers_are_rounded_but_not_changed(value: Any, dtype: str, fit
 def test_the_bytes_are_pinned() -> None:
     """All legal draws together have the bytes recorded when they were defined: replay stays replay."""
     digest = hashlib.blake2b(digest_size=8)
-    for name in DISTRIBUTIONS:
+    for name in [name for name in DISTRIBUTIONS if name not in ("offset", "empty_rows", "empty_tiles")]:
         for dtype, row in DTYPES.items():
             if (row.is_inexact or DISTRIBUTIONS[name].discrete) and (name, dtype) != (
                 "inf_injected",
@@ -444,4 +501,4 @@ def test_the_bytes_are_pinned() -> None:
                 drawn = sample(name, dtype, (40, 2), SAMPLES.get(name), seed=42)
                 # A NaN's sign and payload are the platform's own.
                 digest.update(np.where(np.isnan(as_float(drawn)), row.numpy.type(0), drawn).tobytes())
-    assert digest.hexdigest() == "536512840de0be89"
+    assert digest.hexdigest() == "191b5794ee6c9b04"

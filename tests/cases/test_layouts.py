@@ -95,6 +95,29 @@ def test_channels_last_stores_the_second_axis_innermost(shape: tuple[int, ...], 
     assert np.moveaxis(a.view(), 1, -1).flags.c_contiguous
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5), (1, 5), (3, 1)])
+def test_padded_has_gaps_after_its_rows_only(shape: tuple[int, ...]) -> None:
+    """A slice x[..., :n] of a contiguous array: one stride for the rows, of 1 to 7 more elements than a row."""
+    pads = set()
+    for seed in range(40):
+        a = lay("padded", shape, seed=seed)
+        row = a.strides[-2] // 4
+        assert a.strides[-1] == 4
+        assert all(a.strides[axis] == 4 * row * shape[1] for axis in range(len(shape) - 2))
+        pads.add(row - shape[-1])
+    assert pads == set(range(1, 8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((2, 3, 5), (60, 4, 12)), ((2, 3, 5, 7), (420, 28, 84, 4)), ((1, 3, 5), (0, 4, 12))]
+)
+def test_swapped_stores_axis_2_before_axis_1(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """[B, H, N, D] is in memory as B, N, H, D: ``x.transpose(1, 2)`` of PyTorch."""
+    a = lay("swapped", shape)
+    assert a.strides == strides
+    assert a.view().swapaxes(1, 2).flags.c_contiguous
+
+
 def test_offset_starts_off_the_alignment() -> None:
     """The elements are contiguous and begin 1 to 15 elements into the block."""
     starts = {lay("offset", (3, 5), seed=seed).offset % ALIGNMENT for seed in range(200)}

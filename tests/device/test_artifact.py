@@ -125,7 +125,9 @@ def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:
 LETTERS = {
     "contiguous": "C",
     "offset": "C",
+    "padded": "AC",
     "strided": "AC",
+    "swapped": "AC",
     "transposed": "AC",
     "reversed": "AC",
     "broadcast": "A",

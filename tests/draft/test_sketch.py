@@ -42,6 +42,22 @@ def test_a_bound_that_is_a_parameter_is_a_dim(drawn) -> None:
     assert not found.block_from
 
 
+@pytest.mark.parametrize(
+    ("value", "asks"), [("math.inf", True), ('float("-inf")', True), ("LOWEST", True), ("0.0", False)]
+)
+def test_a_kernel_that_uses_infinities_may_get_some(drawn, value: str, asks: bool) -> None:
+    """The draft asks for ``allow_inf``: only the author knows which inputs may be infinite."""
+    found = drawn(f"""
+        LOWEST = -math.inf
+        @cuda.jit
+        def k(x, y):
+            i = cuda.grid(1)
+            if i < x.size:
+                y[i] = 0 if x[i] == {value} else x[i]
+    """)
+    assert any("allow_inf: true" in guess for guess in found.guesses) is asks
+
+
 def test_a_guard_that_returns_is_a_bound_too(drawn) -> None:
     """``if i >= n: return`` says the same; names of x.shape are kept."""
     found = drawn("""

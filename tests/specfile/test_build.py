@@ -50,6 +50,20 @@ def test_the_smallest_spec_has_its_defaults(project: Path, softmax: str) -> None
     assert spec.kernel == KernelRef("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9), "numba")
 
 
+def test_infinities_are_drawn_if_they_are_allowed(project: Path, softmax: str) -> None:
+    """``allow_inf: true`` adds them to the values of an array, given or not."""
+    names = {}
+    for key, text in (("default", ""), ("given", ", values: [normal, inf_injected]"), ("off", "")):
+        allowed = "false" if key == "off" else "true"
+        spec = _load(softmax.replace("{x: [M, N]}", f"{{x: {{shape: [M, N]{text}, allow_inf: {allowed}}}}}"))
+        names[key] = [drawn.name for drawn in spec.inputs["x"].values]
+    assert names == {
+        "default": ["normal", "uniform", "adversarial", "inf_injected", "empty_rows", "empty_tiles"],
+        "given": ["normal", "inf_injected", "empty_rows", "empty_tiles"],
+        "off": [],
+    }
+
+
 def test_the_default_type_variable_is_there_if_something_has_it(project: Path, softmax: str) -> None:
     """A case of a spec whose arrays are all int32 is not shown with T=float32."""
     integers = softmax.replace("{x: [M, N]}", "{x: {shape: [M, N], dtype: int32}}")

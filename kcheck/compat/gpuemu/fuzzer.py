@@ -19,6 +19,7 @@ from kcheck.compat.gpuemu.results import (
 )
 from kcheck.compat.gpuemu.rng import SeededRng, random_seed
 from kcheck.frameworks import as_numpy
+from kcheck.model import LEAST_AXES
 
 
 class SeededFuzzer:
@@ -54,7 +55,7 @@ class SeededFuzzer:
             rng.derive("layout").choice(self.config.layouts),
         )
         array = generate_random_tensor(seed, shape, dtype)
-        if len(shape) >= _LEAST.get(layout, 1):
+        if len(shape) >= LEAST_AXES.get(layout, 1):
             ((_, array),) = api.layouts(array, [layout], seed=seed)
         else:
             layout = "contiguous"
@@ -100,9 +101,6 @@ class SeededFuzzer:
 
 def _called(function: Callable[..., object], inputs: Mapping[str, object]) -> object:
     return function(dict(inputs)) if takes_dict(function) else function(*inputs.values())
-
-
-_LEAST = {"transposed": 2, "channels_last": 3}
 
 
 def _without_reference(
