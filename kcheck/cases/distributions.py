@@ -363,6 +363,7 @@ class Sampler:
         imaginary: the imaginary part of a complex array is a second draw; otherwise it is 0.
         structure: the axis along which values belong together, so that repeating one of them would break it:
             ``""`` for no axis, ``"row"`` for the last one, ``"axis"`` for the axis of the argument.
+        by_element: the values are drawn one after another, so that an array can be drawn in parts.
     """
 
     name: str
@@ -370,15 +371,16 @@ class Sampler:
     discrete: bool = False
     imaginary: bool = True
     structure: str = ""
+    by_element: bool = False
 
 
 DISTRIBUTIONS: dict[str, Sampler] = {
     row.name: row
     for row in (
-        Sampler("normal", _normal),
-        Sampler("uniform", _uniform),
-        Sampler("all_negative", lambda r: -_magnitude(r)),
-        Sampler("all_positive", _magnitude),
+        Sampler("normal", _normal, by_element=True),
+        Sampler("uniform", _uniform, by_element=True),
+        Sampler("all_negative", lambda r: -_magnitude(r), by_element=True),
+        Sampler("all_positive", _magnitude, by_element=True),
         Sampler("large", lambda r: _both_signs(r, _Limits(r.dtype).large)),
         Sampler("tiny", lambda r: _both_signs(r, _Limits(r.dtype).tiny)),
         Sampler("offset", _offset),
@@ -389,18 +391,18 @@ DISTRIBUTIONS: dict[str, Sampler] = {
         Sampler("sorted", _sorted, discrete=True),
         Sampler("extreme", _extreme),
         Sampler("subnormal", _subnormal),
-        Sampler("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False),
-        Sampler("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False),
-        Sampler("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False),
-        Sampler("choice", _choice, discrete=True),
+        Sampler("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False, by_element=True),
+        Sampler("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False, by_element=True),
+        Sampler("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False, by_element=True),
+        Sampler("choice", _choice, discrete=True, by_element=True),
         Sampler("nan_injected", _injected(math.nan)),
         Sampler("inf_injected", _injected(math.inf, -math.inf)),
         Sampler("empty_rows", _empty_rows, discrete=True, imaginary=False, structure="row"),
         Sampler("empty_tiles", _empty_tiles, discrete=True, imaginary=False, structure="row"),
-        Sampler("integers", _integers, discrete=True),
+        Sampler("integers", _integers, discrete=True, by_element=True),
         Sampler("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
         Sampler("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),
-        Sampler("bernoulli", _bernoulli, discrete=True),
+        Sampler("bernoulli", _bernoulli, discrete=True, by_element=True),
         Sampler("offsets", _offsets, discrete=True, imaginary=False, structure="row"),
         Sampler("probabilities", _probabilities, imaginary=False, structure="axis"),
     )

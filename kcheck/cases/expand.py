@@ -31,10 +31,6 @@ from kcheck.model import (
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.symbolic import SIZEOF, ExpressionError, dependency_order, evaluate, evaluate_size, parse
 
-WORKING_BYTES = 16
-"""Bytes of working memory per element while its value is drawn."""
-
-
 MOST_CHOICES = 8
 """The values of a param are covered one by one if there are at most this many. A longer list is treated as a
 sample of a range."""

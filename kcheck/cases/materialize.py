@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from kcheck.cases.expand import (
-    WORKING_BYTES,
     data_stream,
     element_type,
     geometry_stream,
@@ -17,7 +16,8 @@ from kcheck.cases.expand import (
     rounded_param,
     shape_of,
 )
-from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, buffer_size, elements, geometry
+from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, geometry
+from kcheck.cases.memory import check_memory
 from kcheck.cases.rounding import Array, DrawError
 from kcheck.cases.values import draw, free_axes
 from kcheck.dataclass import dataclass
@@ -26,7 +26,7 @@ from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, O
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
-"""The maximum size, in bytes, for the arrays of one case, including the working memory for drawing them."""
+"""The maximum size, in bytes, of the arrays of a case that is stored or read from a file."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,14 +62,14 @@ def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = No
 
     Raises:
         ValueError: given elements have a different shape or dtype.
-        SpecError: an input's shape or dtype cannot have its values; the arrays take more than MEMORY_LIMIT.
+        SpecError: an input's shape or dtype cannot have its values; the case takes too much memory.
         KernelError: a generator (``from``) cannot be loaded, raises, or returns a different shape or dtype.
     """
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
     shapes = {name: shape_of(array, case.dims) for name, array in owned.items()}
     places = {name: _place(case, array, shapes[name]) for name, array in owned.items()}
-    _check_memory(spec, case, shapes, places)
+    check_memory(spec, case, {name: _drawn_shape(shapes[name], places[name]) for name in owned}, places)
 
     params: dict[str, Any] = {
         name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
@@ -107,22 +107,6 @@ def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...
     return tuple(
         min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
     )
-
-
-def _check_memory(
-    spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, ArrayGeometry]
-) -> None:
-    """Reject a case that would take too much memory, before any is allocated."""
-    sizes = {
-        name: buffer_size(places[name].span) + WORKING_BYTES * elements(_drawn_shape(shape, places[name]))
-        for name, shape in shapes.items()
-    }
-    if (total := sum(sizes.values())) > MEMORY_LIMIT:
-        largest = max(sizes, key=lambda name: sizes[name])
-        array = spec.inputs.get(largest) or spec.outputs[largest]
-        what = f"the arrays of {case.id} take {total / 2**30:.1f} GiB, most of it {largest!r}, {shapes[largest]}"
-        fix = f"add a constraint that bounds {' * '.join(str(e) for e in array.shape)}"
-        raise SpecError([Fault(array.span, what, fix)])
 
 
 def _values(

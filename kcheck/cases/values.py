@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from kcheck.cases.rounding import Array, DrawError, component, round_to
 from kcheck.model import FLOAT_DEFAULT, Distribution, DType
 from kcheck.rng import Xorshift128Plus
 from kcheck.symbolic import ExpressionError, evaluate, parse
+
+_PART = 1 << 20  # elements that are drawn at a time, so that a large array takes little memory
 
 
 def resolve(declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift128Plus) -> Distribution:
@@ -86,6 +89,11 @@ def free_axes(distribution: Distribution, rank: int) -> tuple[int, ...]:
     return tuple(free for free in range(rank) if free != axis % rank)
 
 
+def is_by_element(distribution: Distribution) -> bool:
+    """Whether the values of an array are those of its parts, drawn one after another from the same stream."""
+    return distribution.name in DISTRIBUTIONS and DISTRIBUTIONS[distribution.name].by_element
+
+
 def draw(
     distribution: Distribution,
     shape: tuple[int, ...],
@@ -112,11 +120,20 @@ def draw(
     check_legal(distribution, dtype)
     part = component(dtype)
 
-    def elements() -> Array:
+    def drawn_of(shape: tuple[int, ...]) -> Array:
         drawn = _unrounded(distribution, shape, part, stream, env, palette).reshape(shape)
         if part.is_float:
             return round_to(drawn.astype(np.float64, copy=False), part)
         return drawn.astype(part.numpy, copy=False)
+
+    def elements() -> Array:
+        size = math.prod(shape)
+        if size <= _PART or not is_by_element(distribution):
+            return drawn_of(shape)
+        whole = np.empty(size, part.numpy)
+        for start in range(0, size, _PART):
+            whole[start : start + _PART] = drawn_of((min(_PART, size - start),))
+        return whole.reshape(shape)
 
     drawn = elements()
     if dtype.kind != "complex":

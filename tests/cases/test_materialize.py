@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcheck.cases import GUARDS, MEMORY_LIMIT, POISON, expand, materialize
+from kcheck.cases import GUARDS, POISON, expand, materialize
+from kcheck.cases.distributions import DISTRIBUTIONS
+from kcheck.cases.layouts import geometry
+from kcheck.cases.memory import check_memory
+from kcheck.cases.values import draw
 from kcheck.errors import KernelError, SpecError
-from kcheck.model import Case, Distribution, FunctionRef, OpSpec, Span
-from kcheck.rng import derive
+from kcheck.model import DTYPES, Case, Distribution, FunctionRef, OpSpec, Span
+from kcheck.rng import Xorshift128Plus, derive
 
 PLACE = Span("specs/op.yaml", 9, 7)
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
@@ -148,13 +153,64 @@ def test_arrays_that_cannot_be_made_say_why(
     assert message in str(caught.value)
 
 
-def test_absurd_memory_is_refused_before_it_is_taken(build: Callable[..., OpSpec]) -> None:
-    """A case beyond the limit names its largest array and the product to bound; a zero stride costs nothing."""
+@pytest.fixture(name="limit")
+def limited(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A machine with 32 GiB."""
+    monkeypatch.setattr(importlib.import_module("kcheck.cases.memory"), "memory_limit", lambda: 16 << 30)
+    return 16 << 30
+
+
+def test_absurd_memory_is_refused_before_it_is_taken(build: Callable[..., OpSpec], limit: int) -> None:
+    """A case beyond the limit says what it takes, names its largest array and the product to bound."""
     fields = {"shape": ("N", "N"), "layouts": ("contiguous",)}
     spec = build({"N": [1 << 20]}, inputs={"x": fields, "y": {"shape": ("N",)}})
-    with pytest.raises(SpecError, match=r"most of it 'x'.*bounds N \* N"):
+    with pytest.raises(SpecError, match=r"takes [0-9]+.0 GiB of memory.*the largest is 'x'.*bounds N \* N"):
         materialize(spec, expand(spec, 0))
-    assert MEMORY_LIMIT == 4 << 30
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "rows", "takes"),
+    [
+        ("int8", "integers", 2**19, ""),  # five copies, and one for the reference: 12 GiB
+        ("int8", "ties", 2**19, "96.0 GiB to draw"),  # in one part
+        ("float16", "normal", 2**19, "20.0 GiB for 5 copies of the arrays and 32.0 GiB for the reference"),
+        ("float16", "normal", 2**17, ""),
+        ("float64", "normal", 2**17, "20.0 GiB for 5 copies of the arrays and 8.0 GiB for the reference"),
+    ],
+)
+def test_a_case_is_refused_by_what_it_takes(
+    build: Callable[..., OpSpec], limit: int, dtype: str, values: str, rows: int, takes: str
+) -> None:
+    """By dtype: a float is converted to float64 for the reference, an integer is not."""
+    spec = build(
+        {"R": [rows], "D": [4096]},
+        inputs={"x": {"shape": ("R", "D"), "dtype": dtype, "values": (Distribution(values),)}},
+    )
+    case = expand(spec, 0)
+    shape = (rows, 4096)
+    places = {"x": geometry(shape, DTYPES[dtype].itemsize, "contiguous", Xorshift128Plus(0))}
+    if takes:
+        with pytest.raises(SpecError, match=takes):
+            check_memory(spec, case, {"x": shape}, places)
+    else:
+        check_memory(spec, case, {"x": shape}, places)
+
+
+@pytest.mark.parametrize("name", [name for name, row in DISTRIBUTIONS.items() if row.by_element])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "complex64"])
+def test_an_array_is_drawn_in_parts_with_the_same_values(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments: dict[str, Any] = {"constant": 1, "choice": (0, 1, 2), "bernoulli": 0.3, "integers": (-5, 4)}
+    if not DISTRIBUTIONS[name].discrete and dtype == "int8":
+        return
+    drawn = []
+    for most in (10**9, 100):
+        monkeypatch.setattr(importlib.import_module("kcheck.cases.values"), "_PART", most)
+        stream = Xorshift128Plus(5)
+        drawn.append(draw(Distribution(name, arguments.get(name)), (7, 31), DTYPES[dtype], stream, {}).tobytes())
+        drawn.append(stream.word().to_bytes(8))
+    assert drawn[:2] == drawn[2:]
 
 
 GENERATORS = """
