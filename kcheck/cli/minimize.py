@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,7 @@ from kcheck.cli.params import SECONDS
 if TYPE_CHECKING:
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.resolve import Meant
-    from kcheck.minimize import Minimized, Strategy
+    from kcheck.minimize import Minimized, Minimizer, Strategy
     from kcheck.model import Case, Verdict
     from kcheck.report.detail import DetailRow
 
@@ -118,7 +118,7 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
         live("")
-        found = minimizer.end(_failing(meant) if stored else ()) if minimizer.fails else None
+        found = minimizer.end(_ran(meant, minimizer) if stored else ()) if minimizer.fails else None
     if found is None:
         return _nothing(minimizer.first.verdict, chosen.name)
     say(_headline(found, interrupted, max_iters), bold=True)
@@ -134,13 +134,20 @@ def _show(live: Callable[[str], None], interrupts: Interrupts, number: int, trie
         live(f"run {number}  {' '.join(f'{k}={v}' for k, v in tried.dims.items())}  {'fails' if fails else '-'}")
 
 
-def _failing(meant: Meant) -> tuple[Mapping[str, int], ...]:
-    """The sizes of the open failures of the op."""
+def _ran(meant: Meant, minimizer: Minimizer) -> Sequence[tuple[Case, bool]]:
+    """The cases of the op's last run that failed by the same rule or passed.
+
+    Those that passed do not count for a sanitizer that skips cases to save time.
+    """
+    from kcheck.model import INSTRUMENTED
     from kcheck.store import Store, StoreError
 
+    rule = minimizer.first.verdict.rule
     try:
         with Store.open(meant.root) as store:
-            return tuple(failure.case.dims for failure in store.failures(op=meant.op))
+            return [
+                (case, fails) for case, fails in store.ended(meant.op, rule) if fails or rule not in INSTRUMENTED
+            ]
     except StoreError as error:
         click.echo(f"kcheck: warning: {error}", err=True)
         return ()

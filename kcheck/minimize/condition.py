@@ -2,13 +2,15 @@
 
 For each dim there is a list of conditions, the simplest first. Of the conditions that agree with all known
 results, the next size to try is the one on which they disagree most. The other sizes are those of the smallest
-case, so a condition is valid only for them. A size that the spec does not allow is not tried; a size that passes
-is also tried with other values, because it may pass by chance.
+case. Then pairs of sizes that meet the conditions of two dims are tried, because the failure may depend on their
+product. A size that the spec does not allow is not tried; a size that passes is also tried with other values,
+because it may pass by chance.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Mapping
 
 from kcheck.cases.condition import Condition, size_conditions
@@ -16,6 +18,7 @@ from kcheck.dataclass import dataclass
 from kcheck.minimize.search import Search
 from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent
+from kcheck.model.listing import listed
 
 _PROBES = 8
 """The maximum number of sizes to try for one dim."""
@@ -24,6 +27,8 @@ _SEEDS = 4  # other seeds to try if the failure depends on the values
 _DOUBTFUL = 2.0  # the cost from which kcheck tests whether a size passes by chance
 _ODD = 2.5  # the cost from which a condition needs several sizes on both sides as evidence
 _WITNESSES = 3
+_MOST_PAIRS, _NEAR, _PAIR_SIZES = 3, 8, 2  # pairs of dims; how far from the smallest sizes; sizes of each
+_MOST_EXCEPTIONS = 3
 _FARTHEST = 4  # times the larger of size and modulus, because a probe must run in reasonable time
 
 
@@ -34,11 +39,13 @@ class DimCondition:
     Attributes:
         text: empty if every size fails.
         holds: whether a size meets the condition.
+        known: False if no condition fits the sizes that were tried; then every size meets it.
     """
 
     dim: str
     text: str
     holds: Callable[[int], bool]
+    known: bool = True
 
 
 def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[DimCondition, ...]:
@@ -52,15 +59,35 @@ def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Dim
     found: list[DimCondition] = []
     seeds = _SEEDS if by_values else 1
     with contextlib.suppress(Spent):
-        found.extend(_condition(search, base, name, seeds) for name in search.free)
+        for name in search.free:
+            found.append(_condition(search, base, name, seeds))
+        for one, other in itertools.islice(itertools.combinations([c for c in found if c.text], 2), _MOST_PAIRS):
+            _try_pairs(search, base, one, other)
     return tuple(found)
+
+
+def _try_pairs(search: Search, base: Candidate, one: DimCondition, other: DimCondition) -> None:
+    """Run cases in which two sizes differ from the smallest case and meet their conditions.
+
+    If the failure depends on the product, some of them pass.
+    """
+    sizes = [
+        [size for size in range(least + 1, least + 1 + _NEAR) if condition.holds(size)][:_PAIR_SIZES]
+        for condition, least in ((each, base.case.dims[each.dim]) for each in (one, other))
+    ]
+    for first, second in itertools.product(*sizes):
+        made = _at(search, base, {one.dim: first, other.dim: second})
+        if made is not None:
+            search.trials.fails(made)
 
 
 def _condition(search: Search, base: Candidate, name: str, seeds: int) -> DimCondition:
     least = base.case.dims[name]
     moduli = _moduli(search, name)
     candidates = {
-        size: made for size in _offered(search, name, least) if (made := _at(search, base, name, size)) is not None
+        size: made
+        for size in _offered(search, name, least)
+        if (made := _at(search, base, {name: size})) is not None
     }
     tried = {least: True}
     for size, made in candidates.items():
@@ -110,17 +137,28 @@ def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Dim
         return [size for size, fails in tried.items() if one.holds(size) != fails]
 
     best = min((one for one in every if one.cost < _ODD), key=lambda one: len(wrong(one)) + one.cost)
-    sizes = ", ".join(f"{size} {'fails' if tried[size] else 'passes'}" for size in wrong(best)[:3])
-    text = f"{best.text or f'{name} is any size'} (but {sizes})"
-    return DimCondition(name, text, lambda n: best.holds(n) or tried.get(n, False))
+    sizes = wrong(best)
+    if len(sizes) > _MOST_EXCEPTIONS:
+        return DimCondition(name, "", lambda n: True, known=False)
+    text = _with_exceptions(name, best.text, [n for n in sizes if tried[n]], [n for n in sizes if not tried[n]])
+    return DimCondition(name, text, lambda n: tried[n] if n in sizes else best.holds(n))
 
 
-def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
-    """The smallest case with a different size of one dim; None if the spec does not allow it."""
+def _with_exceptions(name: str, text: str, failing: list[int], passing: list[int]) -> str:
+    """``N % 4 != 0 (except N = 3 and 7)``, ``(N == 1 or N == 9)``, ``N is not 3 or 5``."""
+    if not text:
+        return f"{name} != {passing[0]}" if len(passing) == 1 else f"{name} is not {listed(passing, 'or')}"
+    if failing:
+        text = f"({' or '.join([text, *(f'{name} == {size}' for size in failing)])})"
+    return f"{text} (except {name} = {listed(passing)})" if passing else text
+
+
+def _at(search: Search, base: Candidate, dims: Mapping[str, int]) -> Candidate | None:
+    """The smallest case with other sizes of some dims; None if the spec does not allow them."""
     best = search.best
     try:
         search.best = base
-        return search.with_recipe(dims={name: size})
+        return search.with_recipe(dims=dims)
     finally:
         search.best = best
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -148,11 +148,11 @@ class Minimizer:
         except Spent:
             self._whole = False
 
-    def end(self, failing: Sequence[Mapping[str, int]] = ()) -> Minimized:
+    def end(self, ran: Sequence[tuple[Case, bool]] = ()) -> Minimized:
         """The smallest case, run again under every sanitizer, and the conditions for the failure.
 
         Args:
-            failing: the sizes of other cases of the op that are known to fail, to compare the conditions with.
+            ran: other cases of the op, each with whether it fails by the same rule: the conditions hold for them.
 
         Raises:
             InternalError: an error in kcheck itself.
@@ -165,7 +165,7 @@ class Minimizer:
             start=self._case,
             case=case,
             executed=done,
-            matters=matters(search, self._conditions, failing),
+            matters=matters(search, self._conditions, ran),
             runs=search.trials.runs + 1,
             seconds=time.monotonic() - self._begun,
             whole=self._whole,

@@ -26,6 +26,7 @@ class Search:
         start: the first case of the search.
         best: the simplest case known to fail in the same way.
         passing: by kind (``dtypes``, ``layouts``, ``params``) and name, simpler values with which it passes.
+        fills_that_pass: numbers with which an input was filled, so that it passed.
     """
 
     def __init__(self, spec: OpSpec, start: Candidate, trials: Trials) -> None:
@@ -33,6 +34,7 @@ class Search:
         self.start = self.best = start
         self.free = free_dims(spec)
         self.passing: dict[tuple[str, str], list[str]] = {}
+        self.fills_that_pass: set[float] = set()
         self._expander = Expander(spec)
         self._solver = Solver(spec.dims, spec.constraints)
         self._inputs: tuple[Candidate, dict[str, Values]] | None = None

@@ -87,6 +87,7 @@ class Trials:
     Attributes:
         runs: how often the kernel was run.
         watches_all: whether every sanitizer of the spec is enabled, and not only the one that found the failure.
+        ran: the cases that failed in the same way or passed, each with whether it failed.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Trials:
     ) -> None:
         self.runs = 0
         self.watches_all = False
+        self.ran: list[tuple[Case, bool]] = []
         self._spec, self._device, self._failure = spec, device, failure
         self._most, self._timeout, self._tell = most, timeout, tell
         self._watched: frozenset[str] | None = frozenset(
@@ -123,7 +125,10 @@ class Trials:
         if name not in self._ended:
             if self.runs >= self._most:
                 raise Spent
-            self._ended[name] = self.alike(self.run(candidate, self._watched).verdict)
+            verdict = self.run(candidate, self._watched).verdict
+            self._ended[name] = self.alike(verdict)
+            if self._ended[name] or verdict.status is Status.PASSED:
+                self.ran.append((candidate.case, self._ended[name]))
             self._tell(self.runs, candidate.case, self._ended[name])
         return self._ended[name]
 
@@ -135,6 +140,7 @@ class Trials:
         """Discard earlier results, and enable every sanitizer from now on."""
         self.watches_all, self._watched = True, None
         self._ended.clear()
+        self.ran.clear()
 
     def run(self, candidate: Candidate, watched: frozenset[str] | None) -> Executed:
         """Run a candidate, even if its result is known.

@@ -25,18 +25,30 @@ def shrink_values(search: Search) -> None:
         Spent: no more runs.
     """
     names = [name for name in search.spec.inputs if search.support(name, search.best.case) is not None]
-    if not names or search.attempt(search.with_values({name: _plain(search, name, 0) for name in names})):
+    if not names or _fill(search, names, 0):
         return
-    search.attempt(search.with_values({name: _plain(search, name, 1) for name in names}))
+    _fill(search, names, 1)
     names.sort(key=lambda name: -search.inputs()[name].size)
     for name in names:
-        if any(search.attempt(_with(search, name, _plain(search, name, place))) for place in (0, 1)):
+        if any(_fill(search, [name], place) for place in (0, 1)):
             continue
         _simpler_distribution(search, name)
     for name in names:
         _clear_elements(search, name)
     for name in names:
         _plain_elements(search, name)
+
+
+def _fill(search: Search, names: list[str], place: int) -> bool:
+    """Try to fill inputs with their plainest numbers (``place`` 0) or the next ones (1); note those that pass."""
+    filled = search.with_values({name: _plain(search, name, place) for name in names})
+    if search.attempt(filled):
+        return True
+    if search.trials.known(filled) is False:
+        search.fills_that_pass |= {
+            float(np.real(filled.held[name].flat[0])) for name in names if filled.held[name].size
+        }
+    return False
 
 
 def _simpler_distribution(search: Search, name: str) -> None:

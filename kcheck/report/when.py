@@ -17,6 +17,8 @@ from kcheck.model import Case, Distribution
 
 _MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 _RELATION = 2.2  # cost of a condition on two sizes
+_PRODUCT = 1.0  # how much more a condition costs for a product of two sizes than for one
+_MOST_DIMS = 6  # products of more dims are not considered
 _BITS, _PAIR_BITS, _BITS_PER_COST = 7.0, 10.0, 1.5
 """How improbable it must be, in bits, that a condition fits by chance.
 Costlier conditions need more, because there are more of them."""
@@ -162,6 +164,9 @@ def _offered(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Offe
         yield from _of_size(name, min(case.dims[name] for case in failing))
     for one, other in combinations(first.dims, 2):
         yield from _of_sizes(one, other)
+        if len(first.dims) <= _MOST_DIMS:
+            for condition, holds in _of_product(one, other, failing):
+                yield condition.text, condition.cost + _PRODUCT, (one, other), holds
     for kind, sign in (("dtypes", " = "), ("layouts", " "), ("params", " = "), ("values", " ")):
         for name in getattr(first, kind):
             yield from _of_choice(kind, name, sign, first)
@@ -177,6 +182,19 @@ def _of_size(name: str, least: int) -> Iterator[_Offer]:
 
 def _met(name: str, condition: Condition) -> _Test:
     return lambda case: condition.holds(case.dims[name])
+
+
+def product_conditions(one: str, other: str, failing: Sequence[Case]) -> Iterator[tuple[str, _Test]]:
+    """The conditions on the product of two sizes that the smallest failing one meets, the simplest first."""
+    for condition, holds in _of_product(one, other, failing):
+        yield condition.text, holds
+
+
+def _of_product(one: str, other: str, failing: Sequence[Case]) -> Iterator[tuple[Condition, _Test]]:
+    least = min(case.dims[one] * case.dims[other] for case in failing)
+    for condition in size_conditions(f"{one} * {other}", least, _MODULI):
+        if condition.text and condition.cost < _RELATION:
+            yield condition, lambda case, c=condition: c.holds(case.dims[one] * case.dims[other])  # type: ignore[misc]
 
 
 def _of_sizes(one: str, other: str) -> Iterator[_Offer]:

@@ -299,6 +299,17 @@ class Store:
         )
         return [checked(self._loaded(document, Case)) for (document,) in found]
 
+    def ended(self, op: str, rule: str) -> list[tuple[Case, bool]]:
+        """The cases of an op in its newest run that failed by a rule or passed, each with whether it failed."""
+        found = self._rows(
+            """SELECT cases.document, verdicts.status FROM verdicts JOIN cases ON cases.id = verdicts."case"
+               WHERE verdicts.spec = (SELECT max(id) FROM specs WHERE op = ?)
+               AND (verdicts.status = 'passed' OR verdicts.rule = ?) ORDER BY verdicts.id""",
+            op,
+            rule,
+        )
+        return [(checked(self._loaded(document, Case)), status == Status.FAILED) for document, status in found]
+
     def code_coverage(
         self, path: str, op: str, since: datetime | None = None
     ) -> list[tuple[CodeCoverage, Mapping[str, str]]]:
