@@ -8,14 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases import HELD, MINIMIZED, Expander, Support, element_type, materialize, restated, shape_of, support
+from kcheck.cases import (
+    HELD,
+    MINIMIZED,
+    Expander,
+    Support,
+    element_type,
+    is_held,
+    materialize,
+    restated,
+    shape_of,
+    support,
+)
 from kcheck.errors import KernelError, SpecError
 from kcheck.minimize.order import free_dims, recipe_key, values_key, weights
+from kcheck.minimize.returned import are_independent, options_of
 from kcheck.minimize.trials import Candidate, Trials, Values
-from kcheck.model import Case, Choices, Distribution, OpSpec, Range, Scalar
+from kcheck.model import Case, Choices, Distribution, Fault, OpSpec, Range, Scalar
 from kcheck.rng import derive as derive_seed
 from kcheck.symbolic import ExpressionError, Solver, derive
 
+_CALLS, _ELEMENTS = 5, 64  # with how many seeds the function of an input is called, and until how many elements
 _KEPT = 1000  # more than the weight of any element
 
 
@@ -37,6 +50,8 @@ class Search:
         self.fills_that_pass: set[float] = set()
         self._expander = Expander(spec)
         self._solver = Solver(spec.dims, spec.constraints)
+        self._is_free: dict[str, bool] = {}
+        self._returned: dict[tuple[str, str], Support | None] = {}
         self._inputs: tuple[Candidate, dict[str, Values]] | None = None
 
     @property
@@ -129,7 +144,7 @@ class Search:
         """The allowed elements of an input: None if they must not be changed one by one.
 
         They come from the distribution that the failing case drew, or, if its elements depend on each other, from
-        the first declared one in which they do not.
+        the first declared one in which they do not. Those of a function are others that it returned.
         """
         array = self.spec.inputs[name]
         dtype = element_type(array, case.dtypes)
@@ -137,7 +152,34 @@ class Search:
         declared = [self.start.case.values[name], *array.values]
         if declared[0].name == HELD:
             declared = declared[1:] or [Distribution("integers" if not dtype.is_inexact else "normal")]
+        if declared[0].name == "from":
+            return self._returned_by(name, case)
         return next((found for each in declared if (found := support(each, dtype, env)) is not None), None)
+
+    def _returned_by(self, name: str, case: Case) -> Support | None:
+        """The elements that the function of an input returns at the sizes of a case."""
+        if name not in self._is_free:
+            self._is_free[name] = bool(made := self._calls(name, self.start.case)) and are_independent(made)
+        if not self._is_free[name]:
+            return None
+        key = name, repr((dict(case.dims), dict(case.dtypes)))
+        if key not in self._returned:
+            made = self._calls(name, case)
+            self._returned[key] = options_of(made) if made else None
+        return self._returned[key]
+
+    def _calls(self, name: str, case: Case) -> list[Values]:
+        """What the function of an input returns for several seeds; more of them for a small array."""
+        case, made = replace(case, values=self.start.case.values), list[Values]()
+        if is_held(case):
+            return []
+        try:
+            while len(made) < _CALLS or (made[0].size and len(made) * made[0].size < _ELEMENTS):
+                seed = derive_seed(case.seed, f"values_{len(made)}") if made else case.seed
+                made.append(materialize(self.spec, replace(case, seed=seed)).allocation(name).view())
+        except (SpecError, KernelError):
+            return []  # another array of the case cannot be made
+        return made
 
     def inputs(self, candidate: Candidate | None = None) -> dict[str, Values]:
         """The elements of every input of a case (default: the best one); read-only."""
@@ -217,6 +259,10 @@ class Search:
             SpecError: the shape has no extents.
         """
         allowed, shape = self.support(name, case), shape_of(self.spec.inputs[name], case.dims)
+        if allowed is None and self.start.case.values[name].name == "from":
+            raise SpecError(
+                [Fault(self.spec.inputs[name].span, f"the elements of {name} at these sizes are unknown")]
+            )
         dtype = element_type(self.spec.inputs[name], case.dtypes)
         kept: tuple[Any, ...] = tuple(slice(0, extent) for extent in shape)
         array = array[(*kept, ...)]

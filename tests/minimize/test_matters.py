@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted import Fails, Planted, failing, minimized, planted_spec
 
-from kcheck.cases import CaseArrays, plan
+from kcheck.cases import CaseArrays, materialize, plan, restore
 from kcheck.cases.condition import size_conditions
 from kcheck.minimize import Minimized, Minimizer
 from kcheck.minimize.condition import DimCondition, _nearly
@@ -40,8 +40,6 @@ def test_a_condition_of_a_product_is_told_as_such(tmp_path: Path, fails: Callabl
 
 
 def judged(spec: OpSpec, device: Planted) -> Iterator[tuple[Case, bool]]:
-    from kcheck.cases import materialize
-
     for case in plan(spec, count=100, master=5):
         yield case, bool(device.fails(materialize(spec, case)))
 
@@ -136,3 +134,41 @@ def test_many_exceptions_are_no_condition() -> None:
     found = _nearly("G", size_conditions("G", 1, (2, 4, 8)), tried)
     assert isinstance(found, DimCondition)
     assert (found.text, found.known) == ("", False)
+
+
+LABELS = """
+import numpy as np
+
+def labels(rng, shape, dtype, V):
+    result = np.array(rng.integers(0, V - 1, shape[0]))
+    result[rng.signs(shape[0]) < 0] = -100
+    return result.astype(dtype)
+
+def offsets(rng, shape, dtype, V):
+    return np.sort(rng.integers(0, V, shape[0])).astype(dtype)
+"""
+
+
+@pytest.mark.parametrize("function", ["labels", "offsets"])
+def test_elements_of_a_function_become_others_that_it_returned(tmp_path: Path, function: str) -> None:
+    """At the sizes of the smaller case, and only if they look independent: sorted ones stay as they are."""
+    (tmp_path / "gen.py").write_text(LABELS)
+    text = f"{{from: 'gen.py:{function}'}}"
+    spec = planted_spec(tmp_path, "N: 1..60, V: 2..40", shape="N", values=text)
+    seen = set()
+
+    def fails(arrays: CaseArrays) -> bool:
+        x, largest = x_of(arrays).astype(int), arrays.case.dims["V"]
+        seen.update(x[(x > largest) | (x < -100)].tolist())
+        return bool((x == (-100 if function == "labels" else x[-1:].sum())).any()) and x.size > 2
+
+    found = minimized(spec, fails)
+    assert not seen
+    assert found.case.dims["N"] == 3
+    x = restore(found.captured.snapshot).allocation("x").view()
+    if function == "offsets":
+        assert (np.diff(x) >= 0).all()
+        assert not any("do not matter" in text for text in found.matters)
+    else:
+        assert sorted(x.tolist()) == [-100, 0, 0]
+        assert found.matters[-1].startswith("values that matter: x[")
