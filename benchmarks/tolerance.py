@@ -30,9 +30,10 @@ from kcheck.cases.values import draw  # noqa: E402
 from kcheck.model import DTYPES, Compare, Distribution, FunctionRef, OpSpec, Output, Span, Tolerance  # noqa: E402
 from kcheck.oracle import tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402
+from kcheck.oracle.noise import NoiseFloor  # noqa: E402
 from kcheck.oracle.reference import Reference, upcast  # noqa: E402
 from kcheck.oracle.rounding import half_step  # noqa: E402
-from kcheck.oracle.tolerance import Conditioned, NoiseFloor, compute_precision  # noqa: E402
+from kcheck.oracle.tolerance import Conditioned, compute_precision  # noqa: E402
 from kcheck.rng import Xorshift128Plus, derive  # noqa: E402
 
 DISTRIBUTIONS = [

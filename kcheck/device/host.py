@@ -35,6 +35,7 @@ from kcheck.frameworks import (
     framework_of,
     may_flush,
     passed_array,
+    wants_tensors,
 )
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
@@ -108,7 +109,8 @@ class HostDevice:
             raise
         except BaseException as error:  # SystemExit too: a function must not end kcheck
             place = error_place(error, spec.root) or _place(function, spec)
-            finding = Finding("launch", f"the function raised {one_line(error)}", place=place)
+            fix = wants_tensors(error) if framework.name == "numpy" else ""
+            finding = Finding("launch", f"the function raised {one_line(error)}", fix=fix, place=place)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
         outputs, wrong = returned_outputs(spec, arrays, result)
         findings = [*wrong, *input_findings(spec, arrays.allocations, memory, spec.runs.name)]

@@ -2,7 +2,7 @@
 
 from kcheck.frameworks.arrays import FLUSHING, NotAnArray, as_numpy, may_flush
 from kcheck.frameworks.derivatives import derivatives, recorded_derivatives
-from kcheck.frameworks.passing import FrameworkMissing, framework_of, passed_array
+from kcheck.frameworks.passing import FrameworkMissing, framework_of, passed_array, wants_tensors
 
 __all__ = [
     "FLUSHING",
@@ -14,4 +14,5 @@ __all__ = [
     "may_flush",
     "passed_array",
     "recorded_derivatives",
+    "wants_tensors",
 ]

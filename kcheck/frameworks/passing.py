@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -47,17 +48,36 @@ def framework_of(function: Callable[..., object], wanted: Framework) -> Framewor
 
 
 def _annotated(function: Callable[..., object]) -> str:
+    called = getattr(function, "forward", function)
     try:
-        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+        parameters = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return ""
+    known = getattr(inspect.unwrap(called), "__globals__", {})
     for parameter in parameters:
         annotation = parameter.annotation
-        module = annotation if isinstance(annotation, str) else getattr(annotation, "__module__", "")
+        if isinstance(annotation, str):  # of a module, perhaps renamed, or of a name imported from it
+            meant = known.get(annotation.partition(".")[0])
+            module = meant.__name__ if inspect.ismodule(meant) else getattr(meant, "__module__", annotation)
+        else:
+            module = getattr(annotation, "__module__", "")
         first = module.partition(".")[0]
         if first in _ANNOTATED:
             return _ANNOTATED[first]
     return ""
+
+
+def wants_tensors(error: BaseException) -> str:
+    """The fix for a call of PyTorch that failed because it got a NumPy array; empty for any other error."""
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    text = str(error)
+    if tensor is None or "ndarray" not in text:
+        return ""
+    lacks = isinstance(error, AttributeError) and hasattr(tensor, str(error.name))
+    if not lacks and not (isinstance(error, TypeError) and "Tensor" in text):
+        return ""
+    return "annotate the parameters to get tensors instead of NumPy arrays: x: torch.Tensor"
 
 
 def passed_array(array: Array, framework: Framework) -> tuple[Any, Array]:

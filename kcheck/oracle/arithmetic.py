@@ -47,6 +47,7 @@ class Arithmetic:
     Attributes:
         uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
             reference left the type at once.
+        unseen: the operations of other array libraries whose roundings are only known as a whole.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Arithmetic:
         self._sums = sums
         self.mode = mode
         self.uses = 0
+        self.unseen: set[str] = set()
         self._bits = np.random.PCG64(seed)
         # In float64 a move of half a unit roundoff would be rounded away again, and the reference errs as well.
         self._step = 2.0 if precision.precision == 53 else 1.0

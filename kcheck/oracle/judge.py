@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.reference import Known, ReferenceFailed
 from kcheck.oracle.rounding import TF32
 from kcheck.oracle.ties import tie_of
-from kcheck.oracle.tolerance import ToleranceRule, compute_precision, rules
+from kcheck.oracle.tolerance import Conditioned, ToleranceRule, compute_precision, rules
 from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
@@ -57,13 +57,14 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     is_tf32 = spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow
     if is_tf32 or outcome.tensor_sums or outcome.flushes:
         rule, rule_notes = _rules_of_launch(truth, outcome, arrays.case.seed, is_tf32)
+    applied = {name: rule(name) for name in outcome.outputs}
     comparisons = tuple(
         compare(
             name,
             truth.reference.dtypes[name],
             actual,
             truth.expected[name],
-            rule(name),
+            applied[name],
             spec.compare,
             outcome.unwritten.get(name),
         )
@@ -71,6 +72,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     )
     whole = _whole(outcome)
     findings += invariants.check(invariants.Judged(spec, truth.reference, truth.expected, whole))
+    findings += _doubted(truth, applied, comparisons)
     notes = list(rule_notes())
     if not any(finding.severity == "error" for finding in findings):
         notes += _narrow(truth, outcome, comparisons, arrays.case.seed)
@@ -121,6 +123,29 @@ def _rules_of_launch(
         "set 'compute: float32' to require float32 products",
     )
     return rule, lambda: (*said, *notes()) if is_tf32 else notes()
+
+
+def _doubted(
+    truth: Truth, applied: Mapping[str, ToleranceRule], comparisons: Iterable[Comparison]
+) -> Iterator[Finding]:
+    """A warning for each output whose error is too large for the operations of the reference that were seen, but
+    may be due to the others."""
+    for found in comparisons:
+        rule = applied[found.output]
+        hidden = rule.floor.doubted.get(found.output) if isinstance(rule, Conditioned) else None
+        if hidden is None or not found.passed or found.error is None:
+            continue
+        name = truth.spec.reference.name
+        yield Finding(
+            "mismatch",
+            f"{found.output} is off by {found.error:.2g}: a bug, or the rounding of a value inside {name}, whose "
+            f"{hidden} hide roundings",
+            severity="warn",
+            fix=f"write {name} with NumPy's functions, or with PyTorch's on CPU tensors",
+            array=found.output,
+            index=found.worst,
+            place=truth.reference.place,
+        )
 
 
 _NEAR = 4.0

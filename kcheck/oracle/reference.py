@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError
-from kcheck.model import DType, Finding, OpSpec, Span, TritonOptions
+from kcheck.frameworks import FrameworkMissing, NotAnArray, as_numpy, framework_of, passed_array, wants_tensors
+from kcheck.model import DType, Finding, Framework, OpSpec, Span, TritonOptions
 from kcheck.model.indexing import first_index
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
@@ -94,6 +95,7 @@ class Reference(Known):
 
     Attributes:
         float_inputs: the floating-point inputs (real or complex), in the order of the spec.
+        framework: whose arrays the function gets: that of its annotations, else NumPy.
     """
 
     spec: OpSpec
@@ -101,27 +103,32 @@ class Reference(Known):
     arguments: tuple[str, ...]
     positional: int
     float_inputs: tuple[str, ...]
+    framework: Framework
 
     @classmethod
     def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:
         """Load the function and match its signature with the names of the spec.
 
         Raises:
-            ReferenceFailed: the spec has none, the file cannot be imported, or a parameter without a default is
-                not a name of the spec.
+            ReferenceFailed: the spec has none, the file cannot be imported, a parameter without a default is not
+                a name of the spec, or the framework of its annotations is not installed.
         """
         if not spec.judged:
             what = "the spec has no reference: values are not compared"
             raise ReferenceFailed(Finding("reference", what, place=spec.reference.span))
         try:
             function = load_function(spec.root, spec.reference)
+            framework = framework_of(function, Framework())
         except KernelError as error:
             fault = error.fault
             raise ReferenceFailed(Finding("reference", fault.what, fix=fault.fix, place=fault.span)) from error
+        except FrameworkMissing as error:
+            raise ReferenceFailed(Finding("reference", str(error), place=spec.reference.span)) from error
         known = Known.of(spec, arrays)
         arguments, positional = _match(spec, function, tuple(known.values))
         floats = tuple(name for name in spec.inputs if known.dtypes[name].is_inexact)
-        return cls(known.values, known.shapes, known.dtypes, spec, function, arguments, positional, floats)
+        shown = known.values, known.shapes, known.dtypes
+        return cls(*shown, spec, function, arguments, positional, floats, framework)
 
     @property
     def finite_inputs(self) -> bool:
@@ -165,6 +172,8 @@ class Reference(Known):
                 value = value.copy()
                 if wrap is not None and name in self.float_inputs:
                     value = wrap(value)
+                if self.framework.name != "numpy":
+                    value = self._passed(name, value.view(np.ndarray))
             given[name] = value
         first = [given.pop(name) for name in self.arguments[: self.positional]]
         try:
@@ -173,6 +182,12 @@ class Reference(Known):
                 return self.function(*first, **given)
         except (Exception, SystemExit) as error:
             raise ReferenceFailed(self._raised(error)) from error
+
+    def _passed(self, name: str, array: Array) -> Any:
+        try:
+            return passed_array(array, self.framework)[0]
+        except FrameworkMissing as error:
+            self.fail(f"the reference cannot get {name!r}: {error}", "annotate its parameters with np.ndarray")
 
     def _raised(self, error: BaseException) -> Finding:
         """A finding at the innermost line of the user's own code, or at the ``def`` if there is no such line."""
@@ -185,9 +200,12 @@ class Reference(Known):
                 place = Span(file.relative_to(root).as_posix(), line)
         text = " ".join(str(error).split())
         what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        return Finding("reference", f"the reference raised {what}", place=place or self._place())
+        fix = wants_tensors(error) if self.framework.name == "numpy" else ""
+        return Finding("reference", f"the reference raised {what}", fix=fix, place=place or self.place)
 
-    def _place(self) -> Span:
+    @property
+    def place(self) -> Span:
+        """The function's ``def``."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return Span(self.spec.reference.path, code.co_firstlineno if code is not None else 1)
 
@@ -195,9 +213,7 @@ class Reference(Known):
         self, message: str, fix: str, output: str | None = None, index: tuple[int, ...] | None = None
     ) -> NoReturn:
         """Raise ReferenceFailed at the reference's ``def``."""
-        raise ReferenceFailed(
-            Finding("reference", message, fix=fix, array=output, index=index, place=self._place())
-        )
+        raise ReferenceFailed(Finding("reference", message, fix=fix, array=output, index=index, place=self.place))
 
     def _checked(self, result: object, exact: bool, analytic: bool = False) -> dict[str, Array]:
         declared = list(self.spec.outputs)
@@ -235,9 +251,11 @@ class Reference(Known):
         if value is None:
             self.fail(f"the reference returned None for output {name!r}", "return an array", name)
         try:
+            if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+                value = as_numpy(value, name)
             # Copying a subclass counts as a use. The model of rounding ends here, so the view is a plain array.
             array: Array = np.array(value, copy=True, subok=True).view(np.ndarray)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, NotAnArray) as error:
             self.fail(
                 f"the reference's {name!r} is not an array: {error}", "return a rectangular NumPy array", name
             )

@@ -26,7 +26,7 @@ _EXACT = frozenset(
     for name in row.split()
 )
 _BASIC = frozenset((np.add, np.subtract, np.multiply, np.divide, np.square, np.sqrt, np.reciprocal))
-_FUNCTION_ROUNDINGS = 2.0
+FUNCTION_ROUNDINGS = 2.0
 """The error of a library function, in unit roundoffs: one ulp (CUDA C++ Programming Guide, "Mathematical
 Functions": most float32 functions are within 1 or 2 ulp; the constant of the tolerance covers the rest)."""
 
@@ -48,7 +48,14 @@ def is_rounded(result: object) -> bool:
         return all(map(is_rounded, result))
     if isinstance(result, np.ndarray | np.generic):
         return isinstance(result, Rounded) or result.dtype.kind not in "fc"
-    return isinstance(result, bool | int)
+    return isinstance(result, bool | int) or type(result).__module__.startswith(
+        "torch"
+    )  # seen by kcheck.oracle.tensors
+
+
+def as_rounded(arithmetic: Arithmetic, array: Array) -> Array:
+    """An array that was computed under an arithmetic, in another array library, and remains under it."""
+    return _view(arithmetic, array) if array.dtype.kind in "fc" else array
 
 
 def _view(arithmetic: Arithmetic, array: Array) -> Array:
@@ -139,7 +146,7 @@ def _evaluate(
 ) -> Any:
     name = ufunc.__name__
     if method == "reduce" and name == "add":
-        return _add_reduce(arithmetic, *inputs, **options)
+        return add_reduce(arithmetic, *inputs, **options)
     if method == "accumulate" and name == "add":
         axis = options.get("axis", inputs[1] if len(inputs) > 1 else 0)
         return np.moveaxis(arithmetic.running(np.moveaxis(np.asarray(inputs[0]), axis, -1)), -1, axis)
@@ -155,7 +162,7 @@ def _evaluate(
     result = _numbers(getattr(ufunc, method)(*inputs, **options))
     if ufunc in _EXACT:
         return result
-    roundings = 1.0 if ufunc in _BASIC else _FUNCTION_ROUNDINGS
+    roundings = 1.0 if ufunc in _BASIC else FUNCTION_ROUNDINGS
     if method in ("reduce", "accumulate", "reduceat"):
         roundings *= float(np.sqrt(max(1.0, np.size(inputs[0]) / max(1, np.size(result)))))
     return _rounded(arithmetic, result, roundings, normwise=ufunc.signature is not None)
@@ -183,7 +190,7 @@ def _rounded(arithmetic: Arithmetic, result: Any, roundings: float, normwise: bo
     return arithmetic.after(array, roundings, checked=roundings == 1.0)
 
 
-def _add_reduce(
+def add_reduce(
     arithmetic: Arithmetic,
     array: Any,
     axis: Any = 0,
@@ -192,6 +199,7 @@ def _add_reduce(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
+    """``np.add.reduce`` of plain arrays, rounded."""
     array = np.asarray(array)
     if array.dtype.kind not in "fc":
         return np.sum(array, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
@@ -240,7 +248,7 @@ def _dot(arithmetic: Arithmetic, function: Any, a: Any, b: Any) -> Any:
 def _einsum(arithmetic: Arithmetic, function: Any, *args: Any, **options: Any) -> Any:
     if not isinstance(args[0], str):
         result = np.asarray(function(*args, **options))  # operands and index lists alternate
-        return arithmetic.after(result, roundings=_FUNCTION_ROUNDINGS)
+        return arithmetic.after(result, roundings=FUNCTION_ROUNDINGS)
     operands = [np.asarray(operand) for operand in args[1:]]
     return arithmetic.contraction(lambda *parts: function(args[0], *parts, **options), *operands)
 

@@ -8,18 +8,16 @@ docs/oracle.md explains them and gives the evidence for the constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kcheck.dataclass import dataclass
 from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec, TensorSum
-from kcheck.oracle.arithmetic import Arithmetic
+from kcheck.oracle.noise import NoiseFloor
 from kcheck.oracle.reference import Reference, ReferenceFailed
-from kcheck.oracle.rounded import is_rounded, under
 from kcheck.oracle.rounding import TF32, half_step, overflow_threshold
-from kcheck.rng import derive
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -29,7 +27,6 @@ CONSTANT = 4.0
 """The largest accepted error, in noise floors. Fitted by benchmarks/tolerance.py; the evidence is in
 docs/oracle.md."""
 
-DRAWS = 4
 MAX_DRAWS = 32
 _HOPELESS = 8.0
 """A ratio of error to allowed at which more draws would not change the verdict. The probability that the largest
@@ -137,152 +134,6 @@ def compute_precision(spec: OpSpec, dtype: DType) -> DType:
     return DTYPES[{"complex64": "float32", "complex128": "float64", TF32.name: "float32"}.get(name, name)]
 
 
-class NoiseFloor:
-    """How much a correct kernel may differ from the fp64 reference, for one case and one compute precision.
-
-    Evaluates the reference under :class:`Arithmetic`: twice with each operation rounded to nearest and with sums
-    in order, from either end; then a few times under random rounding, with the inputs moved by a unit roundoff.
-    The largest distance from the fp64 result is the noise. It is evaluated on first use: most cases do not need
-    it.
-    """
-
-    def __init__(
-        self,
-        reference: Reference,
-        expected: Mapping[str, Array],
-        precision: DType,
-        seed: int,
-        products: DType | None = None,
-        sums: TensorSum | None = None,
-        flushes: bool = False,
-    ) -> None:
-        """The arguments after ``expected`` are those of :class:`Arithmetic`."""
-        self._reference = reference
-        self._expected = expected
-        self._precision = precision
-        self._seed = seed
-        self._products = products
-        self._sums = sums
-        self._flushes = flushes
-        self._noise: dict[str, Floats] = {}
-        self._unjudged: dict[str, Mask] = {}
-        self._is_rounded = True
-        self.draws = 0
-        self.notes: list[str] = []
-
-    def noise(self, output: str) -> Floats:
-        if not self._noise:
-            self._begin()
-        return self._noise[output]
-
-    def unjudged(self, output: str) -> Mask:
-        """Where the reference in compute precision is not finite although the fp64 one is."""
-        if not self._unjudged:
-            self._begin()
-        return self._unjudged[output]
-
-    def _begin(self) -> None:
-        inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
-        self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
-        self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
-        nearest = self._arithmetic("nearest")
-        runs = [self._evaluate(nearest, self._see)]
-        modeled = runs[0] is not None and nearest.uses > 0
-        if modeled:
-            runs.append(self._evaluate(self._arithmetic("backwards")))
-        # In float64 the reference's own order of summation is as good as any other. If it overflows although every
-        # input is finite, a kernel may overflow or not.
-        own = self._precision.precision == 53 and self._reference.finite_inputs
-        for outputs in runs:
-            if outputs is not None:
-                for name, mask in self._unjudged.items():
-                    mask |= (own | np.isfinite(inexact[name].ravel())) & ~np.isfinite(outputs[name].ravel())
-                self._widen(outputs)
-        if not modeled and self._reference.float_inputs:
-            self._without_model()
-            self._is_rounded = True  # nothing is left to estimate
-        self.draw(DRAWS)
-
-    def _see(self, result: object) -> None:
-        self._is_rounded = is_rounded(result)
-
-    def coarse(self, output: str) -> Floats | None:
-        """The noise if roundings were not seen; None if all were."""
-        return None if self._is_rounded else np.maximum(self._noise[output], self._growth(output))
-
-    def note_coarse(self) -> None:
-        """Note that a verdict depends on :meth:`coarse`."""
-        note = (
-            f"{self._reference.spec.reference} returns plain arrays or Python's floats, which may hide rounding "
-            "errors, so they were estimated more coarsely; arrays made from its arguments, as by np.zeros_like(), "
-            "make `conditioned` more precise"
-        )
-        if note not in self.notes:
-            self.notes.append(note)
-
-    def _arithmetic(self, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> Arithmetic:
-        return Arithmetic(self._precision, mode, seed, self._products, self._sums, self._flushes)
-
-    def draw(self, until: int) -> None:
-        """Evaluate under random rounding until there are this many draws."""
-        while self.draws < until:
-            seed = derive(self._seed, f"oracle/draw/{self.draws}")
-            outputs = self._evaluate(self._arithmetic("random", seed))
-            if outputs is not None:
-                self._widen(outputs)
-            self.draws += 1
-
-    def _widen(self, outputs: Mapping[str, Array]) -> None:
-        for name, noise in self._noise.items():
-            with np.errstate(all="ignore"):
-                moved = np.abs(outputs[name] - self._expected[name]).ravel()
-            np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0), out=noise)
-
-    def _evaluate(
-        self, arithmetic: Arithmetic, see: Callable[[object], None] | None = None
-    ) -> dict[str, Array] | None:
-        try:
-            return self._reference.call(lambda array: under(arithmetic, array), see)
-        except ReferenceFailed:
-            pass  # it does not accept the array type that rounds; its inputs can still be moved
-        if arithmetic.mode != "random":
-            return None
-        try:
-            return self._reference.call(arithmetic.given)
-        except ReferenceFailed:
-            return None
-
-    def _without_model(self) -> None:
-        """No operation of the reference could be rounded: evaluate it on inputs cast to the compute precision, and
-        let an element move by :meth:`_growth`."""
-        self.notes.append(
-            f"the rounding errors of {self._reference.spec.reference} were estimated from its inputs alone, "
-            "because it computes outside NumPy's array functions (np.asarray, a compiled function); plain "
-            "NumPy on its arguments makes `conditioned` more precise"
-        )
-        narrow = self._precision.numpy
-
-        def cast(array: Array) -> Array:
-            return array.astype(np.complex64 if array.dtype.kind == "c" and narrow.itemsize < 8 else narrow)
-
-        if not any(array.dtype.kind == "c" for array in self._expected.values()):
-            try:
-                outputs = self._reference.call(cast)
-            except ReferenceFailed:
-                outputs = None
-            if outputs is not None:
-                self._widen(outputs)
-        for name, noise in self._noise.items():
-            np.maximum(noise, self._growth(name), out=noise)
-
-    def _growth(self, output: str) -> Floats:
-        """How far an element moves by as many roundings as the longest axis of an input has elements."""
-        length = max((n for name in self._reference.float_inputs for n in self._reference.shapes[name]), default=1)
-        magnitude = np.abs(self._expected[output].ravel())
-        growth = self._precision.unit_roundoff * np.sqrt(length) * magnitude
-        return np.where(np.isfinite(growth), growth, 0.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Conditioned:
     """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + noise``.
@@ -312,12 +163,26 @@ class Conditioned:
                 if ratio <= 1.0:
                     return Allowance(allowed, floor, unjudged)
                 if ratio > _HOPELESS or self.floor.draws >= MAX_DRAWS:
-                    return self._coarse(output, least, error, unjudged) or Allowance(allowed, floor, unjudged)
+                    coarse = self._coarse(output, least, error, unjudged)
+                    return (
+                        coarse
+                        or self._doubtful(output, floor, error, unjudged)
+                        or Allowance(allowed, floor, unjudged)
+                    )
                 self.floor.draw(2 * self.floor.draws)
 
     @staticmethod
     def _ratio(error: Floats, allowed: Floats, unjudged: Mask) -> float:
         return float(np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0))
+
+    def _doubtful(self, output: str, floor: Floats, error: Floats, unjudged: Mask) -> Allowance | None:
+        """The allowance if some operations of the reference were not seen, and the rounding of one value between
+        them may explain every error; else None."""
+        doubt = self.floor.doubt(output)
+        if doubt is None or self._ratio(error, self.constant * (floor + doubt), unjudged) > 1.0:
+            return None
+        self.floor.note_doubt(output)
+        return Allowance(self.constant * (floor + doubt), floor + doubt, unjudged)
 
     def _coarse(self, output: str, least: Floats, error: Floats, unjudged: Mask) -> Allowance | None:
         """The allowance if roundings were not seen and every error may be due to them; else None."""

@@ -12,7 +12,7 @@ from scipy import special
 
 from kcheck.model import Status
 from kcheck.oracle import judge
-from kcheck.oracle import tolerance as module
+from kcheck.oracle import noise as module
 
 GENERATOR = np.random.default_rng(11)
 DATA = {
