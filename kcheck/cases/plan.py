@@ -2,12 +2,13 @@
 
 Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes, layouts,
 distributions, and listed values of params. Many more seeds are expanded than run. The choice is greedy: each time
-the seed that adds the most untried pairs, the earliest one in a tie.
+the seed that adds the most untried pairs, the earliest one in a tie. Pairs count twice in code that an earlier
+case runs, because a new specialization of a kernel takes longer to compile than many cases take to run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from kcheck.alignment import ceil_div
 from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander, expand
+from kcheck.cases.specialization import CodeOf, code_of
 from kcheck.lazy import Lazy
 from kcheck.model import Case, OpSpec
 from kcheck.rng import derive
@@ -27,12 +29,16 @@ _MOST_SPARE = 2_000  # candidates beyond the count: a plan of 10,000 cases cover
 _MOST_CANDIDATES = 12_000  # a larger plan begins with these, and goes on with the next seeds
 _MOST_KEPT = 2_000  # cases of a plan that are kept in memory
 
+_WORTH_OF_COMPILED = 2  # new pairs in code that has to be compiled, for one in code that an earlier case runs
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of generated cases: 12 is that of ``iter_12``, and -1 that of the first corner."""
 
 Pairs = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of the properties of a case, and of their pairs."""
+
+Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
+"""For each candidate, the number of its code, or what a new pair is worth."""
 
 
 def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
@@ -62,7 +68,7 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     wanted = max(_LEAST_CANDIDATES, count * _CANDIDATES_PER_CASE)
     candidates = min(wanted, count + _MOST_SPARE, _MOST_CANDIDATES) if drawn_count else 0
     generated = (_generated(expander, master, n) for n in range(candidates))
-    chosen = _covering(expander, tried, generated, min(drawn_count, candidates))
+    chosen = _covering(expander, code_of(spec), tried, generated, min(drawn_count, candidates))
     more = range(candidates, candidates + drawn_count - len(chosen))
     for number in more:
         _generated(expander, master, number)  # a case that cannot be expanded is refused before the first one runs
@@ -116,10 +122,13 @@ def case_of_seed(spec: OpSpec, seed: int) -> Case:
     return replace(expand(spec, seed), label="seed")
 
 
-def _covering(expander: Expander, tried: Iterable[Case], candidates: Iterable[Case], count: int) -> list[int]:
-    """The indices of ``count`` candidates, chosen greedily by untried pairs."""
+def _covering(
+    expander: Expander, code_of: CodeOf | None, tried: Iterable[Case], candidates: Iterable[Case], count: int
+) -> list[int]:
+    """The indices of ``count`` candidates, chosen greedily by untried pairs, and by whether their code is new."""
     if not count:
         return []
+    tried, candidates = tuple(tried), tuple(candidates)
     ids: dict[object, int] = {}
 
     def pairs(case: Case) -> Pairs:
@@ -134,16 +143,27 @@ def _covering(expander: Expander, tried: Iterable[Case], candidates: Iterable[Ca
         untried[row] = 0
     gains = untried[table].sum(axis=1)
     users = _users(table, len(ids))
+    codes, worth = _codes(code_of, tried, candidates)
     chosen: list[int] = []
     while len(chosen) < count:
-        best = int(np.argmax(gains))
+        best = int(np.argmax((gains + 1) * worth))
         chosen.append(best)
+        worth[codes == codes[best]] = _WORTH_OF_COMPILED
         for pair in table[best]:
             if untried[pair]:
                 untried[pair] = 0
                 gains[users[pair]] -= 1
         gains[best] = -1
     return chosen
+
+
+def _codes(code_of: CodeOf | None, tried: Sequence[Case], candidates: Sequence[Case]) -> tuple[Codes, Codes]:
+    """The number of each candidate's code, and how much a new pair is worth in it."""
+    numbers: dict[Hashable, int] = {}
+    known = {numbers.setdefault(code_of(case), len(numbers)) for case in tried} if code_of is not None else set()
+    codes = [numbers.setdefault(code_of(case), len(numbers)) if code_of is not None else 0 for case in candidates]
+    worth = [_WORTH_OF_COMPILED if code in known else 1 for code in codes]
+    return np.array(codes, np.int64), np.array(worth, np.int64)
 
 
 def _users(

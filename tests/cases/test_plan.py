@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, replace
 from itertools import combinations
 
@@ -13,8 +13,20 @@ import pytest
 from kcheck.cases import expand, plan
 from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander
+from kcheck.cases.specialization import code_of
 from kcheck.errors import SpecError
-from kcheck.model import Case, Distribution, Example, OpSpec, Span
+from kcheck.model import (
+    Case,
+    Distribution,
+    Example,
+    Expression,
+    KernelRef,
+    LaunchSpec,
+    NameArg,
+    OpSpec,
+    Span,
+    TritonOptions,
+)
 from kcheck.rng import derive
 
 PLACE = Span("specs/op.yaml", 3, 5)
@@ -221,3 +233,55 @@ def test_cases_of_a_plan_share_what_is_equal(attention: OpSpec) -> None:
     for part in ("dims", "dtypes", "layouts", "values", "params"):
         drawn = [getattr(case, part) for case in cases]
         assert len({id(one) for one in drawn}) == len({repr(one) for one in drawn}), part
+
+
+def test_a_plan_prefers_cases_that_share_code(build: Callable[..., OpSpec]) -> None:
+    """A Triton kernel is compiled for each constant, and for sizes that are 1 or divisible by 16."""
+    sizes = {"dims": {"M": (1, 40), "N": (1, 130), "D": (1, 100)}, "inputs": {"x": {"shape": ("M", "N", "D")}}}
+    params = {"BLOCK": {"expr": "max(16, next_pow2(D))"}}
+    plain = build(**sizes, params=params)
+    triton = of_triton(plain, constants=("BLOCK",))
+
+    code, expander = code_of(triton), Expander(triton)
+    assert code is not None
+    before, after = plan(plain, count=60, master=0), plan(triton, count=60, master=0)
+    assert 2 * len({code(case) for case in after}) <= len({code(case) for case in before})
+
+    def properties(cases: Iterable[Case]) -> set[tuple[str, str]]:
+        return {coordinate for case in cases for coordinate in expander.coordinates(case)}
+
+    assert properties(after) == properties(before)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        pytest.param({"N": 16}, {"N": 32}, True, id="both divisible by 16"),
+        pytest.param({"N": 16}, {"N": 17}, False, id="one divisible by 16"),
+        pytest.param({"N": 1}, {"N": 3}, False, id="one is 1"),
+        pytest.param({"N": 5}, {"N": 7}, True, id="neither"),
+        pytest.param({"BLOCK": 64}, {"BLOCK": 128}, False, id="two constants"),
+    ],
+)
+def test_the_code_that_a_case_of_triton_runs(
+    build: Callable[..., OpSpec], one: dict[str, int], other: dict[str, int], is_same: bool
+) -> None:
+    spec = build({"N": (1, 40)}, inputs={"x": {"shape": ("N",)}}, params={"BLOCK": {"values": (64, 128)}})
+    spec = of_triton(spec, constants=("BLOCK",))
+    code = code_of(spec)
+    assert code is not None
+    first = replace(expand(spec, 0), dims={"N": 5}, params={"BLOCK": 64})
+
+    def of(changes: dict[str, int]) -> Hashable:
+        dims = {name: changes.get(name, value) for name, value in first.dims.items()}
+        return code(replace(first, dims=dims, params={**first.params, **changes}))
+
+    assert (of(one) == of(other)) is is_same
+
+
+def of_triton(spec: OpSpec, constants: tuple[str, ...]) -> OpSpec:
+    """The spec, of a Triton kernel that takes all dims."""
+    args = tuple(NameArg(name, None, PLACE) for name in (*spec.inputs, *spec.dims))
+    kernel = KernelRef("kernels/op.py", "op", PLACE, kind="triton")
+    launch = LaunchSpec(args, (Expression("1", PLACE),), (), None, cooperative=False, span=PLACE)
+    return replace(spec, kernel=kernel, launch=launch, compile=TritonOptions(constants))
