@@ -21,8 +21,9 @@ from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa import dot, mma_in_range
 from kcheck.ptx.isa.effects import ordered
 from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
+from kcheck.ptx.isa.missing_lanes import report
 from kcheck.ptx.isa.surroundings import Surroundings
-from kcheck.ptx.isa.warp import report, shuffled, whole_warp
+from kcheck.ptx.isa.warp import shuffled, whole_warp
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 

@@ -8,20 +8,14 @@ is a warning if they have exited or never existed: the instructions wait for "al
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from kcheck.ptx.abi import FaultKind, Launch
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
-from kcheck.ptx.ir.calls import call
-from kcheck.ptx.ir.flow import UNLIKELY
-from kcheck.ptx.ir.function import FunctionBuilder
-from kcheck.ptx.ir.records import load_field, record
-from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.missing_lanes import absent, report, report_sources
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.program import UNNAMED_LANE
-from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.opcodes import BARRIERS
 from kcheck.ptx.syntax.types import TYPES
@@ -64,12 +58,11 @@ def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value |
     if members.lanes > 1:
         missing = _reduce(fn, "or", b.select(fn.active, missing, b.const("i32", 0)))
     site = fn.unit.site(i, "")
-    lost = f"%{b.fresh('lost')}"
-    if source is not None:
-        fn.prologue.line(f"{lost} = alloca i32")
-        b.line(f"store i32 0, ptr {lost}")
-    report(fn, site, missing, partial(_absent, fn, missing, source, lost))
-    reads = b.const("i32", 0) if source is None else b.value(f"load i32, ptr {lost}", "i32")
+    if source is None:
+        reads = b.const("i32", 0)
+        report(fn, site, missing, partial(absent, fn, missing))
+    else:
+        reads = report_sources(fn, site, missing, source)
     if fn.constant(operand) not in _WHOLE_WARP:
         named = members
         if members.lanes > 1:
@@ -80,84 +73,6 @@ def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value |
     for observer in fn.observers:
         observer.synchronizes(members, orders=i.opcode in BARRIERS)
     return members, reads
-
-
-def _absent(fn: Surroundings, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
-    """The kind of fault and the lanes to report if lanes that are named do not take part."""
-    b = fn.b
-    gone = _gone(fn)
-    late = b.land(missing, b.invert(gone))
-    kind, lanes = b.const("i32", int(FaultKind.WARP_MASK_GONE)), missing
-    if source is not None:
-        bit = b.shift("shl", b.splat(b.const("i32", 1)), b.splat(source))
-        bit = b.select(b.splat(fn.active), bit, b.const("i32", 0))
-        read = b.land(b.land(missing, gone), _reduce(fn, "or", bit))
-        reads = b.compare("ne", b.land(bit, b.splat(read)), 0)
-        b.line(f"store {b.typed(b.mask_bits(reads))}, ptr {lost}")
-        some = b.compare("ne", read, 0)
-        kind = b.select(some, b.const("i32", int(FaultKind.SHUFFLE_GONE)), kind)
-        lanes = b.select(some, read, lanes)
-    isnt_late = b.compare("eq", late, 0)
-    return b.select(isnt_late, kind, b.const("i32", int(FaultKind.WARP_MASK))), b.select(isnt_late, lanes, late)
-
-
-def _gone(fn: Surroundings) -> Value:
-    """The lanes that the warp never had, and the exited lanes if they are known, as bits."""
-    if fn.left is not None:
-        return fn.left()
-    b = fn.b
-    first = b.value("and i32 %t0, -32", "i32")
-    rest = b.sub(load_field(b, Launch, "%launch", Launch.threads), first)
-    beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
-    return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
-
-
-def report(fn: Surroundings, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
-    """Report lanes of the warp that break a rule.
-
-    Args:
-        some: nonzero if there are any such lanes.
-        tell: emits code for the kind of fault and the lanes, as bits.
-    """
-    b = fn.b
-    fn.unit.definitions[_WARP_FAULT.name] = _warp_fault(fn.unit.declarations)
-    with b.when(b.compare("ne", some, 0), UNLIKELY):
-        kind, lanes = tell()
-        lane = b.flagged_intrinsic("cttz", lanes, False)
-        here = b.shift("shl", b.resize(fn.active_bits(), "i64"), 32)
-        wide = b.op("or", b.resize(lanes, "i64"), here)
-        where = {name: Value(f"%{name}", "ptr") for name in ("launch", "worker", "block")}
-        call(b, _WARP_FAULT, **where, t0=Value("%t0", "i32"), site=site, kind=kind, missing=wide, lane=lane)
-
-
-_WARP_FAULT = Signature(
-    "@kcheck.warpfault",
-    "void",
-    {
-        "launch": "ptr",
-        "worker": "ptr",
-        "block": "ptr",
-        "t0": "i32",
-        "site": "i32",
-        "kind": "i32",
-        "missing": "i64",
-        "lane": "i32",
-    },
-)
-"""Records the missing lanes and how many the warp has. For a lane beyond the end of a partial warp, it names lane
-0."""
-
-
-def _warp_fault(declarations: dict[str, str]) -> Definition:
-    f = FunctionBuilder(_WARP_FAULT, "noinline", declarations=declarations, attributes="cold")
-    threads = record(f, "launch", Launch).load(Launch.threads)
-    first, lane = f.argument("t0") & -32, f.argument("lane")
-    left = threads - first
-    lane = (first + lane >= threads).select(0, lane)
-    size = (left < 32).select(left, 32)
-    where = {"address": f.argument("missing"), "size": size, "lane": lane, "first": first}
-    report_fault(f, f.argument("kind"), f.argument("site"), **where)
-    return f.definition()
 
 
 @effect("vote")

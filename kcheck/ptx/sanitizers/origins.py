@@ -59,7 +59,7 @@ class OriginLog(Sanitizer):
 
         Args:
             key: the key of this site for :meth:`tell`.
-            what: an address or a number, as i64.
+            what: an address or a number, an integer.
             bad: i1; a scalar applies to all lanes, at least one of which is active.
         """
         b = fn.b
@@ -67,11 +67,11 @@ class OriginLog(Sanitizer):
         signature = origin_signature(fn.width)
         if signature.name not in fn.unit.definitions:
             fn.unit.definitions[signature.name] = _origin_ir(fn.width, fn.unit.declarations)
-        what, active = b.splat(what), b.splat(fn.active)
+        active = b.splat(fn.active)
 
         def note() -> None:
-            lanes = b.splat(b.land(active, bad))
-            b.invoke(signature.name, "void", f"{b.typed(what)}, {b.typed(lanes)}, {fn.context(site)}")
+            lanes, wide = b.splat(b.land(active, bad)), b.splat(b.resize(what, "i64"))
+            b.invoke(signature.name, "void", f"{b.typed(wide)}, {b.typed(lanes)}, {fn.context(site)}")
 
         rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
 

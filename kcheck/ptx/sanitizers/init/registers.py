@@ -233,8 +233,7 @@ class Shadows:
             source: the lane that each lane reads, i32.
             lanes: the lanes that read an exited lane, i1.
         """
-        what = self.fn.b.cast("zext", self.fn.b.splat(source), "i64")
-        self.origins.record(self.fn, id(i), self.fn.unit.site(i, ""), what, lanes)
+        self.origins.record(self.fn, id(i), self.fn.unit.site(i, ""), source, lanes)
 
     # --- uses
 
