@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from importlib import import_module
@@ -23,6 +24,7 @@ _VARIABLE = re.compile(
     r"([A-Za-z_$%][\w$]*)\s*(?:\[[^\]]*\]\s*)*(?:=[^;]*)?;",
     re.MULTILINE,
 )
+_NAME = re.compile(r"[A-Za-z_$%][\w$]*")
 _DRIVER = "cuda.bindings.driver"
 _NOT_FOUND = 500
 _WITHOUT_ASKING = 48 << 10
@@ -200,7 +202,7 @@ class Modules:
         return loaded
 
     def _remember(self, loaded: _Loaded, text: str) -> None:
-        for name in _VARIABLE.findall(text):
+        for name in used_variables(text):
             try:
                 address, size = call("cuLibraryGetGlobal", loaded.library, name.encode())
             except DriverError as error:
@@ -210,6 +212,14 @@ class Modules:
                 return
             loaded.first[int(address)] = _bytes_at(int(address), size)
             loaded.names[int(address)] = name
+
+
+def used_variables(ptx: str) -> list[str]:
+    """The variables in global memory that anything in the PTX mentions: a kernel cannot change others. CUB's headers
+    declare a thousand constants, and almost none is used."""
+    found = _VARIABLE.findall(ptx)
+    mentions = Counter(_NAME.findall(ptx)) if found else Counter[str]()
+    return [name for name in found if mentions[name] > 1]
 
 
 def _bytes_at(address: int, size: int) -> bytes:
