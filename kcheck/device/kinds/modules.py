@@ -215,8 +215,8 @@ class Modules:
 
 
 def used_variables(ptx: str) -> list[str]:
-    """The variables in global memory that anything in the PTX mentions: a kernel cannot change others. CUB's headers
-    declare a thousand constants, and almost none is used."""
+    """The variables in global memory that anything in the PTX mentions: a kernel cannot change others. CUB's
+    headers declare a thousand constants, and almost none is used."""
     found = _VARIABLE.findall(ptx)
     mentions = Counter(_NAME.findall(ptx)) if found else Counter[str]()
     return [name for name in found if mentions[name] > 1]
