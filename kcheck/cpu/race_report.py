@@ -257,7 +257,7 @@ def _barrier(race: Race, here: RaceSide, other: RaceSide, *, is_line: bool, is_o
     if not race.across and copy is None:
         call, why = "cuda.syncwarp()", ": lanes of a warp do not run in lockstep"
         where = where.replace("threads of the block", "lanes of the warp")
-        if not is_one_warp:  # this case is perhaps too small for the others
+        if not is_one_warp and not in_branch:  # this case is perhaps too small for other warps
             why = ", or cuda.syncthreads() if other warps use the element, too"
     if is_line and here.is_in_library:
         return f"put {call} between calls that use the same memory; in a loop, also at its end"
