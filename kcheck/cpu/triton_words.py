@@ -86,7 +86,7 @@ def _race(finding: Finding) -> str:
         if finding.place == finding.other_place:
             return "give each program its own elements, or use an atomic such as tl.atomic_add"
         return "programs run in any order: use an atomic such as tl.atomic_add, or do the rest in a second launch"
-    if finding.place == finding.other_place:
+    if finding.place == finding.other_place or finding.fix.startswith("to update one element"):
         return "store each element once per program, or use an atomic such as tl.atomic_add"
     return "put tl.debug_barrier() between the two accesses"
 

@@ -117,6 +117,15 @@ def test_a_race_between_warps_names_debug_barrier(device: Device) -> None:
     assert out.array.tolist() == list(range(127, -1, -1))
 
 
+def test_a_lost_update_of_a_program_names_an_atomic(device: Device) -> None:
+    """A barrier between the load and the store would not keep the update of another warp."""
+    k = device.kernels
+    device.check("racecheck")
+    report = launch(device, "counted", k.tensor(np.arange(128)), k.tensor(np.zeros(32)), BLOCK=128)
+    assert "→ store each element once per program, or use an atomic such as tl.atomic_add" in report
+    assert "debug_barrier" not in report
+
+
 def test_a_race_between_programs_names_an_atomic(device: Device) -> None:
     k = device.kernels
     device.check("racecheck")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.sanitizers.race.facts import kind_of
 from kcheck.ptx.sanitizers.race.layout import READ, WRITE
-from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Operation, Register
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Operation, Register, Vector
 
 _MOST = 64  # the most registers to follow back from one store
 
@@ -40,7 +40,8 @@ def _sources(store: Instruction, setters: Mapping[str, list[Operation]]) -> Iter
     """The loads of the stored word from which the stored value is computed."""
     address = _address(store)
     value = store.operands[1]
-    left = [value.name] if isinstance(value, Register) else []
+    values = value.elements if isinstance(value, Vector) else (value,)
+    left = [register.name for register in values if isinstance(register, Register)]
     seen = set(left)
     while left and len(seen) < _MOST:
         for operation in setters.get(left.pop(), ()):
