@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -214,9 +216,12 @@ def caches(environment: Mapping[str, str]) -> Iterator[CheckupLine]:
 
 
 def size_of(path: Path) -> str:
-    """The size of a file, or of everything in a folder, such as ``1.5 MB``."""
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    size = float(sum(file.stat().st_size for file in files))
+    """The size of a file, or of everything in a folder, such as ``1.5 MB``. Another process may delete files."""
+    size = 0.0
+    for file in [path] if path.is_file() else path.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            status = file.stat()
+            size += status.st_size if stat.S_ISREG(status.st_mode) else 0
     for unit in ("B", "KB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -117,9 +117,8 @@ _CORRUPTED = _RULES.index("initcheck") + 0.5
 
 
 def _is_corrupted(key: Key, shown: Collection[Key]) -> bool:
-    """Whether a symptom is an access outside an array, whose address was computed from values that a race of other
-    lines, or memory that this line read uninitialized, may have changed. An access outside an array that is itself
-    one side of the race is the cause of it."""
+    """Whether a symptom is an access outside an array whose index a race of other lines may have changed, or that
+    was computed from uninitialized memory. If it is itself one side of the race, it is the cause of the race."""
     if key[0] != "memcheck":
         return False
     lines, races = _lines(key), [other for other in shown if other[0] == "racecheck" and other[2] != _MORE]

@@ -157,3 +157,20 @@ def test_the_git_hook(inside: Path) -> None:
     (inside / ".git/hooks").mkdir(parents=True)
     (inside / ".git/hooks/pre-commit").touch()
     assert hook().value == "pre-commit"
+
+
+def test_the_size_of_a_cache_leaves_out_what_another_process_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run beside it may remove objects between the listing and the look at each."""
+    for name in ("kept", "removed"):
+        (tmp_path / name).write_bytes(bytes(5))
+    look = Path.stat
+
+    def stat(path: Path, **options: bool) -> object:
+        if path.name == "removed":
+            raise FileNotFoundError(path)
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert checkup.size_of(tmp_path) == "5 B"

@@ -32,7 +32,7 @@ RACE_WARP = Signature(
     "void",
     {"launch": "ptr", "warp": "i32", "active": "i32", "masks": "ptr", "orders": "i1"},
 )
-"""Tells racecheck that the active lanes of a warp meet, those with the same mask with each other.
+"""Reports to racecheck that the active lanes of a warp meet, those with the same mask with each other.
 
 ``orders``: whether that orders their memory accesses; else they only exchange values."""
 

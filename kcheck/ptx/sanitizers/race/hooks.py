@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,8 @@ from kcheck.ptx.abi import Launch
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.replicas import ALL, THREADS, needed_loads
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.calls import call, operand
-from kcheck.ptx.ir.records import load_field, store_field
+from kcheck.ptx.ir.calls import call
+from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.events import Access, AccessGroup, Copy, Observer, Update
 from kcheck.ptx.isa.loadstore import unchecked_load
@@ -45,18 +44,15 @@ from kcheck.ptx.sanitizers.race.layout import (
     STRONG_READ,
     THREAD_BITS,
     WRITE,
-    RaceEvent,
     RaceState,
     Strong,
 )
 from kcheck.ptx.sanitizers.race.pointers import pointer_use
 from kcheck.ptx.sanitizers.race.roles import roles
+from kcheck.ptx.sanitizers.race.strong import FIRST, LAUNCH, StrongReport
 from kcheck.ptx.sanitizers.race.weak import waiting_atomics, weak_accesses
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
-
-_LAUNCH, _FIRST = Value("%launch", "ptr"), Value("%t0", "i32")
-"""Parameters of the code of a vector."""
 
 
 class Racecheck(Sanitizer):
@@ -234,11 +230,11 @@ class RaceObserver(WarpObserver):
         if threads == ALL:
             return None
         b, width = self.fn.b, self.fn.width
-        warp = b.resize(b.shift("lshr", _FIRST, 5), "i64")
+        warp = b.resize(b.shift("lshr", FIRST, 5), "i64")
         table = b.address_of(self._checks.table(threads))
         place = b.value(f"getelementptr i32, ptr {table.text}, i64 {warp.text}", "ptr")
         word = b.value(f"load i32, ptr {place.text}", "i32")
-        return b.bits_mask(b.resize(b.shift("lshr", word, b.land(_FIRST, 31)), f"i{width}"), width)
+        return b.bits_mask(b.resize(b.shift("lshr", word, b.land(FIRST, 31)), f"i{width}"), width)
 
     def updated(self, i: Instruction, update: Update, succeeded: Value | None) -> None:
         """A compare-and-swap writes in lanes where it succeeded, and reads in others; any atomic may publish."""
@@ -250,21 +246,21 @@ class RaceObserver(WarpObserver):
     def synchronizes(self, members: Value, orders: bool) -> None:
         """Report that lanes meet. For a warp in several vectors, the scheduler does this once for all."""
         fn, b = self.fn, self.fn.b
-        given: dict[str, Value | int] = {"launch": _LAUNCH, "active": fn.active_bits(), "orders": int(orders)}
+        given: dict[str, Value | int] = {"launch": LAUNCH, "active": fn.active_bits(), "orders": int(orders)}
         if members.lanes == 1:
-            call(b, sync.WARP_ALL, **given, t0=_FIRST, mask=members)
+            call(b, sync.WARP_ALL, **given, t0=FIRST, mask=members)
             return
         slot = f"%{b.fresh('masks')}"
         fn.prologue.line(f"{slot} = alloca [32 x i32], align 64")
         b.line(f"store {b.typed(members)}, ptr {slot}, align 64")
-        warp = b.shift("lshr", _FIRST, 5)
+        warp = b.shift("lshr", FIRST, 5)
         call(b, RACE_WARP, **given, warp=warp, masks=Value(slot, "ptr"))
 
     def fences(self, i: Instruction) -> None:
         """From here on, earlier accesses of the active lanes may be published."""
         fn, b = self.fn, self.fn.b
         lanes = b.resize(_bits(fn, fn.active), "i32")
-        call(b, sync.FENCE, launch=_LAUNCH, t0=_FIRST, lanes=lanes, within=int("cta" in i.modifiers))
+        call(b, sync.FENCE, launch=LAUNCH, t0=FIRST, lanes=lanes, within=int("cta" in i.modifiers))
 
     def meets(self, i: Instruction, addresses: Value) -> None:
         """An arrival publishes; a thread that sees the phase complete observes it."""
@@ -356,59 +352,6 @@ class RaceObserver(WarpObserver):
             (Strong.waits, int(id(i) in self._checks.waiting)),
         ]
         rarely(fn, is_new, lambda: report.send(address, fields))
-
-
-class StrongReport:
-    """Reports one strong access to the host if it is new: a lane that spins repeats the same access.
-
-    Attributes:
-        record: a Strong on the stack, as last reported.
-    """
-
-    def __init__(self, fn: FunctionLowering) -> None:
-        self.fn = fn
-        self.record, self._addresses, self._count = (
-            f"%{fn.b.fresh(name)}" for name in ("strong", "places", "published")
-        )
-        fn.prologue.line(f"{self.record} = alloca [{ctypes.sizeof(Strong)} x i8], align 8")
-        fn.prologue.line(f"store [{ctypes.sizeof(Strong)} x i8] zeroinitializer, ptr {self.record}")
-        fn.prologue.line(f"{self._addresses} = alloca [32 x i64], align 64")
-        fn.prologue.line(f"{self._count} = alloca i64")
-
-    def is_new(self, address: Value, mask: Value, writes: Value) -> Value:
-        """Whether an access differs from the last report: lanes write, more lanes access, addresses differ, or a
-        value was published since."""
-        fn, b = self.fn, self.fn.b
-        places = b.splat(address)
-        before = load_field(b, Strong, self.record, Strong.mask)
-        seen = b.value(
-            f"load {b.type_of(places)}, ptr {self._addresses}, align {self._align}", "i64", places.lanes
-        )
-        last = b.value(f"load i64, ptr {self._count}", "i64")
-        news = b.lor(b.compare("ne", writes, 0), b.compare("ne", last, self._published()))
-        news = b.lor(news, b.compare("ne", b.land(mask, b.invert(before)), 0))
-        return b.lor(news, b.any(b.land(b.compare("ne", seen, places), b.splat(fn.active))))
-
-    def send(self, address: Value, fields: Sequence[tuple[object, Value | int]]) -> None:
-        """Report the access. ``fields``: of the record, except the addresses."""
-        b, addresses = self.fn.b, Value(self._addresses, "ptr")
-        b.line(f"store {b.typed(b.splat(address))}, ptr {addresses.text}, align {self._align}")
-        store_field(b, Strong, self.record, Strong.addresses, b.cast("ptrtoint", addresses, "i64"))
-        for descriptor, value in fields:
-            store_field(b, Strong, self.record, descriptor, operand(b, value, "i32"))
-        there = b.cast("ptrtoint", Value(self.record, "ptr"), "i64")
-        first = b.resize(_FIRST, "i64")
-        call(b, sync.TELL, launch=_LAUNCH, event=int(RaceEvent.STRONG), a=first, b=there, c=0, d=0)
-        b.line(f"store {b.typed(self._published())}, ptr {self._count}")
-
-    @property
-    def _align(self) -> int:
-        return 64 if self.fn.width > 1 else 8
-
-    def _published(self) -> Value:
-        """The current number of published values."""
-        state = self.fn.field(Launch, Launch.race, element="ptr")
-        return load_field(self.fn.b, RaceState, state.text, RaceState.published)
 
 
 def _bits(fn: FunctionLowering, mask: Value) -> Value:

@@ -17,7 +17,7 @@ from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Operatio
 from kcheck.ptx.syntax.opcodes import ATOMICS, COLLECTIVE, COPIES, LOADS, MEMORY, PRODUCTS, SUMS
 
 _MOST_BLOCKS = 512
-"""In a longer function, nothing is said about paths between accesses."""
+"""In a longer function, the paths between accesses are not known."""
 
 _DISTINCT = COPIES | SUMS | PRODUCTS | {"or", "shl"}
 """Their results differ if one operand does and the others are the same; a quotient or a remainder may not."""
