@@ -133,8 +133,10 @@ def _written(found: Sequence[_CoveredSpec], format_: str) -> str:
 
 
 def _document(found: _CoveredSpec) -> dict[str, object]:
-    code = None if found.code is None else asdict(found.code)
-    return {"spec": found.spec.path, "op": found.spec.op, **asdict(found.cases), "code": code}
+    from kcheck.cases.grid_limits import unreached_limits
+
+    code, limits = None if found.code is None else asdict(found.code), list(unreached_limits(found.spec))
+    return {"spec": found.spec.path, "op": found.spec.op, **asdict(found.cases), "limits": limits, "code": code}
 
 
 def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
@@ -144,6 +146,7 @@ def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
 
 def _lines(found: _CoveredSpec) -> Iterator[str]:
     """The lines about a spec, wrapped to the terminal: a row for each factor, then the pairs, then the kernel."""
+    from kcheck.cases.grid_limits import unreached_limits
     from kcheck.cli.outputs import columns
     from kcheck.report import layout, plain, wording
 
@@ -163,6 +166,8 @@ def _lines(found: _CoveredSpec) -> Iterator[str]:
     yield f"  {'pairs':<{label}}  {covered.pairs:>3,} of {covered.possible:,} ({share:.0f}%)"
     for one, other in covered.missing:
         yield f"  {'':<{label}}    not run: {plain.line(one)} with {plain.line(other)}"
+    for number, limit in enumerate(unreached_limits(found.spec)):
+        yield from _row("" if number else "limits", label, [limit], width)
     yield from _code_lines(found, label, width)
 
 

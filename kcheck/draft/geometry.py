@@ -59,6 +59,12 @@ def _parts(node: ast.AST, name: str) -> set[str]:
     return found.union(*(_parts(child, name) for child in ast.iter_child_nodes(node)))
 
 
+def uses_grid_size(function: ast.FunctionDef) -> bool:
+    """Whether a kernel uses ``cuda.gridsize()`` or ``cuda.gridDim.x``, as a loop over the grid does."""
+    names = (dotted(node) for node in ast.walk(function) if isinstance(node, ast.Attribute))
+    return any(name.endswith((".gridsize", ".gridDim.x")) for name in names)
+
+
 def _width(node: ast.expr, known: Mapping[str, int]) -> int:
     for part in ast.walk(node):
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult):

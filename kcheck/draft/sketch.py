@@ -15,7 +15,16 @@ from typing import Literal
 from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.elements import integer_elements
-from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
+from kcheck.draft.geometry import (
+    AXES,
+    MAX_THREADS,
+    WARP,
+    Coordinate,
+    grid_over,
+    launched_blocks,
+    shared_block,
+    uses_grid_size,
+)
 from kcheck.draft.names import constants, dotted, integer, single_assignments, uses_infinities
 from kcheck.draft.signatures import explicit_signature
 from kcheck.draft.sizes import size_meant
@@ -64,6 +73,7 @@ class Sketch:
         block_from: the source of the block size; empty for the default.
         guesses: what the source does not show, one sentence each.
         domains: by dim, its sizes as a spec writes them, if the user gave them.
+        strides: whether the kernel uses the number of blocks along x, as a loop over the grid does.
     """
 
     name: str
@@ -76,6 +86,7 @@ class Sketch:
     block_from: str = ""
     guesses: tuple[str, ...] = ()
     domains: Mapping[str, str] = field(default_factory=dict)
+    strides: bool = False
 
     @property
     def block_is_guess(self) -> bool:
@@ -171,6 +182,7 @@ class _Drawing:
             block,
             block_from,
             tuple(dict.fromkeys(self.guesses)),
+            strides=uses_grid_size(self.function),
         )
 
     # Sizes: axes that share an index have the same size, which is also the bound of that index.

@@ -93,6 +93,10 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
         yield "dims:                        # TODO: the sizes, in elements, that the kernel supports"
         for name in sketch.dims:
             yield f"  {name}: {sketch.domains.get(name) or default_sizes(sketch, name)}"
+    if limit := _limit_name(sketch):
+        if not sketch.dims:
+            yield "dims:"
+        yield f"  {limit}: [1, 2, 64]         # the most blocks: few, so that the loop over the grid repeats"
     if any(not array.dtype for array in sketch.arrays):
         yield "dtypes: [float32]            # TODO: every dtype that the kernel supports"
     inputs = [array for array in sketch.arrays if array.loads]
@@ -117,8 +121,18 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
         yield "  {}                         # TODO: the arrays that the kernel writes"
     yield "launch:"
     yield f"  args: [{', '.join(_passed(argument) for argument in sketch.arguments)}]"
-    yield f"  grid: [{', '.join(_quoted(size) for size in sketch.grid)}]   # TODO: blocks along x, y, z"
+    first, *rest = sketch.grid
+    sizes = [f"min({first}, {limit})" if limit else first, *rest]
+    yield f"  grid: [{', '.join(_quoted(size) for size in sizes)}]   # TODO: blocks along x, y, z"
     yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {_block_source(sketch)}"
+
+
+def _limit_name(sketch: Sketch) -> str:
+    """The name of the dim that limits the blocks of a kernel with a loop over the grid; empty for others."""
+    if not sketch.strides:
+        return ""
+    names = {argument.name for argument in sketch.arguments} | set(sketch.dims)
+    return "blocks" if "blocks" not in names else "most_blocks"
 
 
 def _block_source(sketch: Sketch) -> str:

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 
 from kcheck.cases import ShapeClasses
+from kcheck.cases.grid_limits import unreached_limits
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
@@ -224,6 +225,8 @@ class _Run:
                 self._note(f"{spec.op}: values were not compared: the spec has no reference")
             yield from self._cases(spec, work, prepared.cases, tally)
             self._stage = _END
+            if options.is_whole:
+                self._note(*unreached_limits(spec))
             self._note_unsupported(tally)
             self._note_slow_reference(spec, tally, work.seconds(begun))
             verdict_first = options.cases_first and tally.counts[Status.PASSED] < tally.cases
