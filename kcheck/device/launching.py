@@ -368,7 +368,7 @@ class LaunchingDevice:
         job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
         fills = {name: one.fill for name, one in staged.items() if one.fill is not None}
         has_textures = any(isinstance(arg, TextureArg) for arg in leaves(spec.launch.args))
-        if len(fills) == len(staged) and not has_textures:
+        if len(fills) == len(staged) and not has_textures and not spec.variables:
             self._ready = _Ready(arrays, staged, fills, job)
         return staged, job
 
@@ -383,8 +383,10 @@ class LaunchingDevice:
         modules = self._backend.modules
         objects = None if modules is None else Objects(modules)
         try:
-            given = passed_arguments(spec, launch, arrays, staged, objects)
-            called = Called(spec, arrays.case, dict(arrays.params), shape, given)
+            given = passed_arguments(spec, launch.args, arrays, staged, objects)
+            values = passed_arguments(spec, spec.variables.values(), arrays, staged, objects)
+            variables = tuple(zip(spec.variables, values, strict=True))
+            called = Called(spec, arrays.case, dict(arrays.params), shape, given, variables)
             job = KINDS[spec.kernel.kind].job(called, self._backend)
         except BaseException:
             if objects is not None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.base import Staged
 from kcheck.device.kinds.base import Passed
 from kcheck.device.kinds.objects import Objects
 from kcheck.device.plan import scalar_argument
-from kcheck.model import AccessorArg, Argument, LaunchSpec, NameArg, NumberArg, OpSpec, StructArg, TextureArg
+from kcheck.model import AccessorArg, Argument, NameArg, NumberArg, OpSpec, StructArg, TextureArg
 
 
 def passed_arguments(
-    spec: OpSpec, launch: LaunchSpec, arrays: CaseArrays, staged: Mapping[str, Staged], objects: Objects | None
+    spec: OpSpec,
+    arguments: Iterable[Argument],
+    arrays: CaseArrays,
+    staged: Mapping[str, Staged],
+    objects: Objects | None,
 ) -> tuple[Passed, ...]:
     """The arguments of a case, in order.
 
     Args:
+        arguments: those of the launch, or the values of variables.
         objects: creates texture and surface objects; None for kinds of kernels that cannot have them.
     """
     owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
@@ -39,7 +44,7 @@ def passed_arguments(
         value = scalar_argument(arrays.case, arrays.params, owners, arg)
         return Passed(arg, value, value.dtype.name, False, isinstance(arg, NameArg) and arg.name in spec.params)
 
-    return tuple(map(passed, launch.args))
+    return tuple(map(passed, arguments))
 
 
 def _accessed(arg: AccessorArg, array: Allocation) -> Iterator[Argument]:

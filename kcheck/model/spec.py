@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.model.baseline import Limit
-from kcheck.model.calls import CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
+from kcheck.model.calls import Argument, CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
 from kcheck.model.levels import Level
 from kcheck.span import Span
 
@@ -273,6 +273,7 @@ class OpSpec:
         function: the array function of a ``function:``, which replaces kernel and launch.
         framework: the framework of its arrays.
         gradients: the inputs by which the derivatives of the function are checked.
+        variables: the values of variables of the kernel's module, by name.
         judged: False if outputs are not compared with a reference (``reference: none``, ``kcheck try``);
             ``reference`` is then what runs the op.
     """
@@ -313,6 +314,7 @@ class OpSpec:
     function: FunctionRef | None = None
     framework: Framework = Framework()
     gradients: tuple[str, ...] = ()
+    variables: Mapping[str, Argument] = field(default_factory=dict)
 
     @property
     def runs(self) -> FunctionRef:

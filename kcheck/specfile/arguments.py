@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kcheck.model import (
     DTYPES,
@@ -186,6 +186,47 @@ def _fields(reader: Reader, node: YamlNode, span: Span, arrays: Mapping[str, Yam
             return None
         fields.append((name, field))
     return StructArg(tuple(fields), span, isinstance(node, YamlList)) if fields else None
+
+
+def named_in_variables(reader: Reader) -> Iterator[str]:
+    """The names that ``variables`` gives as values."""
+    for entry in reader.entries(reader.get(reader.top, "variables")):
+        name = reader.text(entry.value)
+        if name is not None:
+            yield name
+
+
+def read_variables_of_module(
+    reader: Reader, arrays: Mapping[str, YamlEntry], kernel: tuple[KernelRef, Parameters | None] | None
+) -> dict[str, Argument]:
+    """``variables``: values of ``__device__`` and ``__constant__`` variables, by their names."""
+    top = reader.top.entries.get("variables")
+    if top is None:
+        return {}
+    if kernel is not None and kernel[0].kind not in _COMPILED:
+        what = f"a kernel of {KINDS[kernel[0].kind].title} has no variables that a spec can set"
+        reader.fault(top.span, what, "pass the array as an argument")
+    if "launch" not in reader.top.entries:
+        reader.fault(top.span, "'variables' needs 'launch'", "a launcher passes values as arguments; remove it")
+    found: dict[str, Argument] = {}
+    for entry in reader.entries(top.value):
+        argument = read_argument(reader, entry.value, arrays)
+        if isinstance(argument, TextureArg | AccessorArg):
+            reader.fault(entry.value.span, f"the variable {entry.key!r} cannot have this value", "name an array")
+        elif argument is not None:
+            _check_layout(reader, entry, argument, arrays)
+            found[entry.key] = argument
+    return found
+
+
+def _check_layout(reader: Reader, entry: YamlEntry, argument: Argument, arrays: Mapping[str, YamlEntry]) -> None:
+    """Report an array with a layout other than contiguous: a variable has no strides."""
+    if not isinstance(argument, NameArg) or argument.name not in arrays:
+        return
+    for item in reader.items(reader.get(arrays[argument.name].value, "layouts")):
+        if reader.text(item) != "contiguous":
+            what = f"{argument.name!r} is the variable {entry.key!r}, which has no strides"
+            reader.fault(item.span, what, "remove this layout")
 
 
 def check_kinds(

@@ -34,6 +34,7 @@ from kcheck.model import (
     TritonOptions,
 )
 from kcheck.model.paths import source_file
+from kcheck.specfile.arguments import read_variables_of_module
 from kcheck.specfile.arrays import (
     declare_names,
     read_dims,
@@ -230,6 +231,7 @@ class _Build:
         solver = self._solver(dims, constraints, shapes)
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
+        variables = read_variables_of_module(reader, arrays, kernel)
         launcher = read_launcher(reader)
         function = read_function(reader, aliases)
         framework, gradients = read_framework(reader, inputs)
@@ -288,6 +290,7 @@ class _Build:
             function=function,
             framework=framework,
             gradients=gradients,
+            variables=variables,
         )
 
     def _has_all(self, sections: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> bool:

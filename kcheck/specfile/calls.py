@@ -22,7 +22,7 @@ from kcheck.model import (
     leaves,
 )
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.arguments import check_arity, check_kinds, check_pointers, read_argument
+from kcheck.specfile.arguments import check_arity, check_kinds, check_pointers, named_in_variables, read_argument
 from kcheck.specfile.distribution import check_keywords
 from kcheck.specfile.given import given_function
 from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
@@ -232,6 +232,7 @@ def read_launch(
         passed |= {arg.array for arg in leaves(good) if isinstance(arg, AccessorArg)}
         passed |= {arg.array for arg in leaves(good) if isinstance(arg, TextureArg) and arg.is_surface}
         check_kinds(reader, good, kernel)
+        passed |= set(named_in_variables(reader))
         lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
         for name in lost:
             what = f"the output {name!r} is not in args, so the kernel cannot write it"

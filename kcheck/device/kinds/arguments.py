@@ -75,6 +75,28 @@ def struct_faults(spec: OpSpec, name: str, number: int, argument: Passed, parame
             yield Fault(member.argument.span, what, _fix(spec, member, one.parameter))
 
 
+def variable_fault(spec: OpSpec, name: str, argument: Passed, parameter: Parameter) -> Fault | None:
+    """Where a value differs from a variable of the module."""
+    if argument.fields:
+        wrong = [*layout_faults(argument, parameter)]
+        fix = "name its members in order, with their dtypes"
+        return (
+            Fault(argument.argument.span, f"the struct does not match {name!r}: {wrong[0]}", fix)
+            if wrong
+            else None
+        )
+    difference = _difference(argument, parameter)
+    if difference is None:
+        return None
+    what = f"{called(argument)} does not match the variable {name!r}: {difference}"
+    return Fault(argument.argument.span, what, _fix(spec, argument, parameter))
+
+
+def variable_value(argument: Passed, parameter: Parameter) -> bytes:
+    """The bytes of a value that matches a variable."""
+    return raw_bytes(_value(argument, parameter))
+
+
 def packed(parameters: Sequence[Parameter], passed: Sequence[Passed]) -> bytes:
     """The bytes of all parameters, for arguments that match them."""
     return pack(parameters, [_value(one, parameter) for one, parameter in zip(passed, parameters, strict=True)])

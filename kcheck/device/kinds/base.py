@@ -50,6 +50,7 @@ class Called:
 
     Attributes:
         params: the spec's params, rounded to their dtypes.
+        variables: the values of the module's variables, by name.
     """
 
     spec: OpSpec
@@ -57,6 +58,7 @@ class Called:
     params: dict[str, np.generic]
     shape: Geometry
     arguments: tuple[Passed, ...]
+    variables: tuple[tuple[str, Passed], ...] = ()
 
 
 class Work(Protocol):

@@ -14,6 +14,7 @@ from kcheck.device.kinds.base import Called, NotCompiled, WantedArtifact, Work
 from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.named import UnknownKernel
 from kcheck.device.kinds.named import kernels as open_kernels
+from kcheck.device.kinds.variables import LaunchVariables
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
@@ -91,7 +92,21 @@ class CompiledKind:
         signature = signature_of_case(spec, called.case)
         run = UnitRun(unit, called.shape.block, called.shape.shared, signature)
         cooperative = spec.launch.cooperative
-        return lambda: modules.launch(run, called.shape, content, cooperative=cooperative)
+
+        def launch() -> None:
+            modules.launch(run, called.shape, content, cooperative=cooperative)
+
+        if not called.variables:
+            return launch
+
+        def launch_with_variables() -> None:
+            variables = LaunchVariables(spec, unit, modules, called.variables)
+            variables.set()
+            launch()
+            import_module("numba.cuda").synchronize()
+            variables.read()
+
+        return launch_with_variables
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
         """In this context, ``kcheck.kernels`` has the kernels of the spec's file."""

@@ -116,12 +116,14 @@ class Modules:
         took: is called with the seconds that a compilation during a launch took.
         names_object: is called with the handle of a texture or surface object, and the name, shape and dtype of
             the array of which it has a copy.
+        given: the addresses of variables that a spec sets, so that changes of them are not remarkable.
         keeps: launches find variables in global memory as earlier launches left them.
     """
 
     def __init__(self) -> None:
         self.took: Callable[[float], None] = lambda seconds: None
         self.names_object: Callable[[int, str, tuple[int, ...], str], None] = lambda *named: None
+        self.given: set[int] = set()
         self.keeps = False
         self._loaded: dict[str, _Loaded] = {}
         self.runs: list[UnitRun] = []
@@ -160,8 +162,20 @@ class Modules:
             for loaded in self._loaded.values()
             if loaded.launched and not loaded.again
             for address, content in loaded.first.items()
-            if _bytes_at(address, len(content)) != content
+            if address not in self.given and _bytes_at(address, len(content)) != content
         )
+
+    def variable(self, unit: Unit, symbol: str) -> tuple[int, int]:
+        """Address and size, in bytes, of a variable of a unit, by its name in the PTX.
+
+        Raises:
+            DriverError: a GPU's driver does not know it, because it is not ``.visible``.
+        """
+        import_module("numba.cuda").current_context()
+        loaded = self._load(unit.ptx)
+        loaded.launched = True
+        place, size = call("cuLibraryGetGlobal", loaded.library, symbol.encode())
+        return int(place), int(size)
 
     def launch(
         self, run: UnitRun, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
