@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.cases import POISON, Allocation
-from kcheck.model import DType, Finding, OpSpec
+from kcheck.model import Case, DType, Finding, OpSpec
 from kcheck.model.indexing import first_index, offset_range
 from kcheck.model.listing import listed
 
@@ -247,3 +247,27 @@ def _elements(count: int) -> str:
 
 def _at(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+def with_layouts(spec: OpSpec, case: Case, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings; those of memcheck say which layout the array has, or which ones the arrays have if the address
+    is in none of them.
+
+    Only kernels that get a pointer, and strides as numbers, can be unable to take a layout.
+    """
+    if spec.kernel is None or spec.kernel.kind == "numba":
+        return tuple(findings)
+    strided = {
+        name: f"{name} has the layout {layout}"
+        for name, layout in case.layouts.items()
+        if layout not in ("contiguous", "offset") and (name in spec.inputs or spec.outputs[name].alias is None)
+    }
+
+    def told(finding: Finding) -> Finding:
+        where = list(strided.values()) if finding.array is None else [strided.get(finding.array, "")]
+        if finding.rule != "memcheck" or not any(where):
+            return finding
+        layouts = f"{' and '.join(where)} in this case, which the kernel may not support"
+        return replace(finding, fix="; ".join(filter(None, (finding.fix, layouts))))
+
+    return tuple(map(told, findings))

@@ -142,7 +142,7 @@ class LaunchingDevice:
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
             checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
-            fatal = _fatal(spec, fault.findings)
+            fatal = harvest.with_layouts(spec, arrays.case, _fatal(spec, fault.findings))
             self._unstage()
             spent, reached = self._instrumented, self._reached
             return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, spent, reached=reached)
