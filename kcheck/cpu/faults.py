@@ -11,6 +11,7 @@ from typing import Literal
 from kcheck.cpu.accesses import VERBS, access
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
+from kcheck.cpu.special_values import made
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
@@ -100,6 +101,8 @@ def _finding(
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming)
         array, index, message, fix = told.array, told.index, told.message, told.fix
+    elif kind in (FaultKind.MADE_NAN, FaultKind.MADE_INFINITY):
+        message = made(kind, fault, site)
     elif kind is FaultKind.TEXTURE_HANDLE:
         wanted = "surface" if fault.size else "texture"
         message = f"uses {textures.told(fault.address)}, as a {wanted} object"

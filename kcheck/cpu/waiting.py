@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.abi import FaultKind, FaultRecord, waiting
+from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
+from kcheck.ptx.runtime.waiting import waiting
 
 
 @dataclass(frozen=True, slots=True)

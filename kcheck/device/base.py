@@ -66,6 +66,10 @@ class Device(Protocol):
                 launch took if that is more. None: no limit.
         """
 
+    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
+        """Launch a case again: findings of the rule ``values`` for the operations that make a NaN or an infinity,
+        in the order in which they do so first. Empty if this device does not see them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -88,6 +92,7 @@ class Backend(Protocol):
         orders_threads: whether it runs threads in a requested order.
         compiles_in_process: as in :class:`Device`.
         sanitizers: the sanitizers that this device can run; a note lists the others as not checked.
+        sees_values: whether :meth:`instrument` takes VALUES.
         any_stride: whether Numba's kernels are compiled for arrays of any stride
             (:mod:`kcheck.device.any_stride`).
         modules: launches compiled kernels of other kinds than numba.cuda; None if this device cannot run them.
@@ -99,6 +104,7 @@ class Backend(Protocol):
     orders_threads: bool
     compiles_in_process: bool
     sanitizers: tuple[str, ...]
+    sees_values: bool
     any_stride: bool
     modules: Modules | None
 

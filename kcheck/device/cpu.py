@@ -111,6 +111,7 @@ class CpuBackend(CudaBackend):
     """
 
     orders_threads = True
+    sees_values = True
     compiles_in_process = True
     sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in CHECKS or name not in INSTRUMENTED)
 

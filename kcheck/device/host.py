@@ -129,6 +129,10 @@ class HostDevice:
             arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients, flushes=flushes
         )
 
+    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
+        """Nothing: an array function has no engine."""
+        return ()
+
     def _limit(
         self, spec: OpSpec, arrays: CaseArrays, framework: Framework, timeout: float | None
     ) -> float | None:

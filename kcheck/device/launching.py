@@ -29,6 +29,7 @@ from kcheck.model import (
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
+    VALUES,
     Finding,
     LaunchSpec,
     OpSpec,
@@ -189,6 +190,20 @@ class LaunchingDevice:
             reached=reached,
             tensor_sums=sums,
         )
+
+    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
+        """As :meth:`kcheck.device.base.Device.special_values`."""
+        if not self._backend.sees_values:
+            return ()
+        self._backend.instrument({VALUES})
+        try:
+            done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
+        except LaunchFault:  # the judged launch did not fail; it is too slow in this code
+            return ()
+        finally:
+            self._backend.instrument(())
+            self._unstage()
+        return tuple(finding for finding in done.findings if finding.rule == VALUES)
 
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]

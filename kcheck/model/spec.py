@@ -51,6 +51,8 @@ INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers that need instrumented code, which is compiled separately and runs slower."""
 COVERAGE = "coverage"
 """The name, next to those of sanitizers, for instrumented code that only measures coverage."""
+VALUES = "values"
+"""The same for code that records which operations make a NaN or an infinity."""
 
 
 @dataclass(frozen=True, slots=True)

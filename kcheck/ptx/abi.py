@@ -72,15 +72,17 @@ class Checks:
         init: uses of uninitialized memory (initcheck).
         overflow: 32-bit arithmetic that wraps on its way to an address.
         cover: not a check: the code records which basic blocks and which edges of branches were reached.
+        values: not a check: the code records which operations make a NaN or an infinity.
     """
 
     race: bool = False
     init: bool = False
     overflow: bool = False
     cover: bool = False
+    values: bool = False
 
     def __str__(self) -> str:
-        names = [name for name in ("race", "init", "overflow", "cover") if getattr(self, name)]
+        names = [name for name in ("race", "init", "overflow", "cover", "values") if getattr(self, name)]
         return "+".join(names) or "none"
 
 
@@ -168,32 +170,15 @@ class FaultRecord(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
-        # The address of the access. Barriers: see WAITING. Masks of a warp: see FaultKind. UNDEFINED_*: the
-        # address that the value was loaded from. WRAPPED_*: the exact result, which did not fit.
+        # The address of the access. Barriers: see runtime/waiting.py. Masks of a warp: see FaultKind. UNDEFINED_*:
+        # the address that the value was loaded from. WRAPPED_*: the exact result, which did not fit. MADE_*: the
+        # first two operands, as float32.
         ("address", ctypes.c_uint64),
         # Bytes of the access; waiting threads; lanes of the warp. UNDEFINED_*, WRAPPED_*: 1 + the site of origin,
-        # or 0.
+        # or 0. MADE_*: the third operand.
         ("size", ctypes.c_uint32),
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
-
-
-WAITING: Mapping[str, tuple[int, int]] = {
-    "barrier": (0, 4),
-    "other": (4, 20),
-    "there": (24, 11),
-    "gone": (35, 11),
-    "asked": (46, 16),
-}
-"""The parts of ``FaultRecord.address`` for a barrier, as (lowest bit, bits): its number; 1 + the site of the other
-place at which threads wait, 0 if there is no other; threads that wait there; threads that have exited; how many
-threads the barrier waits for, 0 for all. ``FaultRecord.size`` is the number of threads that wait at
-``FaultRecord.site``."""
-
-
-def waiting(address: int) -> dict[str, int]:
-    """The fields of WAITING."""
-    return {name: address >> low & (1 << bits) - 1 for name, (low, bits) in WAITING.items()}
 
 
 class Launch(ctypes.Structure):
@@ -344,6 +329,8 @@ class FaultKind(IntEnum):
     SURFACE_BOUNDS_LOAD = 29
     SURFACE_BOUNDS_STORE = 30
     MBARRIER_ARRIVALS = 31
+    MADE_NAN = 32
+    MADE_INFINITY = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +349,8 @@ class FaultRow:
 
 
 FAULTS: Mapping[FaultKind, FaultRow] = {
+    FaultKind.MADE_NAN: FaultRow("values", False, "makes a NaN"),
+    FaultKind.MADE_INFINITY: FaultRow("values", False, "makes an infinity"),
     FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside all allocations"),

@@ -19,6 +19,7 @@ from kcheck.ptx.sanitizers.memory_use import defined_loads, memory_use
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
 from kcheck.ptx.sanitizers.race.hooks import Racecheck
+from kcheck.ptx.sanitizers.special_values import SpecialValues
 from kcheck.ptx.syntax.ast import Module
 
 NO_CHECKS, _NOTHING = Checks(), MemoryUse()
@@ -78,6 +79,8 @@ def lower_checked(
     subscribed = sanitizers(checks, use, wanted.defined)
     if checks.cover:
         subscribed = (*subscribed, coverage)
+    if checks.values:
+        subscribed = (*subscribed, SpecialValues())
     program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
     return replace(program, checks=checks, points=tuple(coverage.points))
 

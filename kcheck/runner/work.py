@@ -32,6 +32,7 @@ from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
 from kcheck.runner.options import Options
+from kcheck.runner.origins import SpecialOrigins
 from kcheck.runner.provenance import digests
 from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
@@ -190,6 +191,7 @@ class LocalWork:
         # Earlier cases, of other shards, that self._vacuity has not observed yet.
         self._before: Sequence[Queued] = ()
         self._vacuity = Vacuity()
+        self._origins = SpecialOrigins()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
         self._only_covers = False  # the current case is instrumented at most for coverage
@@ -337,6 +339,10 @@ class LocalWork:
             arrays=queued.arrays(),
             observe=self._vacuity.observe if observe else None,
         )
+        if done.arrays is not None:
+            device = device_for(self._spec, self._device)
+            verdict = self._origins.explained(self._spec, device, done.arrays, done.verdict, self._options.timeout)
+            done = replace(done, verdict=verdict)
         instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
         self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
         return done

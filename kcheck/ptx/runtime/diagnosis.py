@@ -8,7 +8,7 @@ probably diverged from the rest of the block, and the one with the most.
 from __future__ import annotations
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.abi import WAITING, Block, FaultKind
+from kcheck.ptx.abi import Block, FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term
 from kcheck.ptx.ir.records import record
@@ -24,6 +24,7 @@ from kcheck.ptx.runtime.layout import (
     SchedulerModule,
     SuspendedLanes,
 )
+from kcheck.ptx.runtime.waiting import WAITING
 
 BLAMED, WARNED = 1, 2
 """Bits of ``Block.told``: an error of a barrier was recorded, and nothing more will be; a warning was recorded."""
