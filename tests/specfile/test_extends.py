@@ -120,7 +120,8 @@ def test_the_other_file_need_not_be_good_alone(base: str) -> None:
             "reference: references/softmax.py:softmax\n",
             "",
             [
-                "specs/twin.yaml:1:1: missing key 'reference'; add 'reference: file.py:name', a NumPy function, or 'reference: none'"
+                "specs/twin.yaml:1:1: missing key 'reference'; add 'reference: file.py:name', a NumPy function, "
+                "or 'reference: none'"
             ],
         ),
     ],
