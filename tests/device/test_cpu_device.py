@@ -135,7 +135,7 @@ def test_within_exec_there_is_one_device():
     assert said == "--device cpu: `kcheck exec` already uses the cpu device; run kcheck directly\n"
 
 
-LAYOUTS = ("contiguous", "strided", "transposed", "offset", "reversed")
+LAYOUTS = ("contiguous", "padded", "strided", "transposed", "offset", "reversed")
 
 
 @pytest.mark.slow
@@ -161,10 +161,11 @@ def test_every_layout_is_read_and_written_in_place(project):
 
 
 @pytest.mark.slow
-def test_a_gap_that_is_written_is_a_guard_finding(project):
-    """The bytes between a strided array's elements are within it by address: they are looked at afterwards."""
+@pytest.mark.parametrize("layout", ["strided", "padded"])
+def test_a_gap_that_is_written_is_a_guard_finding(project, layout):
+    """The bytes between an array's elements or rows are within it by address: they are looked at afterwards."""
     row_end = CLEAN + "    if i == 69 and r < 2: y[r, 70] = 7\n"
-    project.add("gap", spec(out="strided"), row_end, REFERENCE)
+    project.add("gap", spec(out=layout), row_end, REFERENCE)
     (case,) = project.report()["gap"]["cases"]
     (finding,) = case["findings"]
     assert (finding["rule"], finding["array"]) == ("guard", "y")
