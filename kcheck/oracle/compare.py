@@ -44,6 +44,7 @@ class MismatchCode(IntEnum):
     OTHER_ZERO = 10
     OUT_OF_RANGE = 11
     NO_OVERFLOW = 12
+    NOT_BOOL = 13
 
 
 WHY = {
@@ -60,6 +61,7 @@ WHY = {
     MismatchCode.OTHER_ZERO: "zero with the wrong sign",
     MismatchCode.OUT_OF_RANGE: "the reference is beyond the range of the output's dtype",
     MismatchCode.NO_OVERFLOW: "finite where the reference overflows the output's dtype",
+    MismatchCode.NOT_BOOL: "a byte other than 0 and 1, which is not a bool",
 }
 _FIRST_MISMATCH = MismatchCode.NAN  # and all codes after it
 _BY_OVERFLOW = np.array(  # possible results of an intermediate overflow
@@ -215,6 +217,10 @@ def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Com
     """Differences, rounded to float64. Modulo 2**64, larger minus smaller is exact even if int64 overflows."""
     if expected.dtype.kind == "b":
         expected = expected.astype(np.uint8)
+    is_bool = np.ones(actual.shape, np.bool_)
+    if actual.dtype.kind == "b":
+        actual = actual.view(np.uint8)  # the byte that was stored; NumPy reads any but 0 as True
+        is_bool = actual <= 1
     low, high = int(dtype.min), int(dtype.max)
     limits = np.iinfo(expected.dtype)
     outside = np.zeros(expected.shape, np.bool_)
@@ -227,7 +233,8 @@ def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Com
     gap = np.maximum(one, two).view(np.uint64) - np.minimum(one, two).view(np.uint64)
     error = gap.astype(np.float64)
     error[outside] = np.abs(actual[outside].astype(np.float64) - expected[outside].astype(np.float64))
-    return np.where(outside, np.uint8(MismatchCode.OUT_OF_RANGE), np.uint8(MismatchCode.FINE)), error
+    codes = np.where(outside, np.uint8(MismatchCode.OUT_OF_RANGE), np.uint8(MismatchCode.FINE))
+    return np.where(is_bool, codes, np.uint8(MismatchCode.NOT_BOOL)), error
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -277,9 +284,10 @@ class _Compared:
     def element(self, n: int) -> Element:
         """One element, by its flat index."""
         code, actual, expected = self.codes[n], self.actual[n], self.expected[n]
+        is_bool = code != MismatchCode.NOT_BOOL
         return Element(
             index_at(n, self.shape),
-            _scalar(actual, self.dtype),
+            _scalar(actual, self.dtype) if is_bool else int(self.actual.view(np.uint8)[n]),
             _scalar(expected, self.dtype),
             float(self.error[n]) if code in _WITH_ERROR else None,
             float(self.allowance.allowed[n]),

@@ -238,3 +238,14 @@ def test_a_rule_that_cannot_judge_is_counted() -> None:
     )
     assert found.passed
     assert found.not_judged == 1
+
+
+def test_a_bool_has_the_byte_0_or_1() -> None:
+    """NumPy reads a byte of 2 as True, but other code may compare it with 1 or add it up."""
+    wanted = np.array([False, True, True])
+    for bytes_, passes in (([0, 1, 1], True), ([0, 1, 2], False), ([255, 1, 1], False)):
+        actual = np.array(bytes_, np.uint8).view(np.bool_)
+        found = compare("y", DTYPES["bool"], actual, wanted, ExactTolerance(), Compare())
+        assert found.passed is passes
+        assert passes or (found.beyond, found.actual) == (1, max(bytes_))
+        assert passes or found.why == "a byte other than 0 and 1, which is not a bool"
