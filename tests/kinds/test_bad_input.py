@@ -48,6 +48,12 @@ ROWS = {
         "to float32",
         "declare 'x' with dtype float32, or change the kernel",
     ),
+    "a_pointer_to_pointers": (
+        f"kernel: kernels/rows.cu:twice\n{ARGS.format('[x, y, {N: int32}]')}",
+        "the float32 array 'x' does not match parameter 1 of kernel 'twice', `float** x`: it is a pointer "
+        "to uint64",
+        "declare 'x' with dtype uint64, or change the kernel",
+    ),
     "a_missing_include": (
         "kernel: kernels/lost.cu:twice",
         'there is no file "nowhere.h" to include',
@@ -142,6 +148,8 @@ def refused(tmp_path_factory):
     project.write("kernels/template.cu", template.replace('extern "C" ', ""))
     struct = "struct Sizes { int n; float factor; };\n" + DOUBLE.replace("int n", "Sizes sizes")
     project.write("kernels/struct.cu", struct.replace("int i =", "int n = sizes.n, i ="))
+    rows = DOUBLE.replace("const float* x", "float** x").replace("x[i]", "x[0][i]")
+    project.write("kernels/rows.cu", rows)
     project.write("kernels/lost.cu", '#include "nowhere.h"\n' + DOUBLE)
     project.write("kernels/twice.ptx", PTX)
     others = ".extern .func fancy ();\n.extern .global .f32 table[16];\n.visible .entry"
