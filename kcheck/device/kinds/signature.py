@@ -102,9 +102,8 @@ def question(expression: str, members: Members) -> str:
         for name in names:
             scalar = int(name in _SCALARS)
             lines.append(f"template <> struct element<{name}> {{ enum {{ code = {code}, scalar = {scalar} }}; }};")
-    address = 1 + list(_CODES).index("uint64")  # a pointer to pointers takes an array of addresses
     lines += [
-        f"template <class T> struct element<T*> {{ enum {{ code = {address}, scalar = 0 }}; }};",
+        "template <class T> struct element<T*> : element<unsigned long> {};",  # an array of addresses
         "template <class T> struct element<const T> : element<T> {};",
         "template <class T> struct element<volatile T> : element<T> {};",
         "template <class T> struct element<const volatile T> : element<T> {};",
