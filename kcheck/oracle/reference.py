@@ -103,7 +103,7 @@ class Reference(Known):
     arguments: tuple[str, ...]
     positional: int
     float_inputs: tuple[str, ...]
-    framework: Framework
+    framework: Framework = Framework("numpy")
 
     @classmethod
     def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:

@@ -229,11 +229,11 @@ def tree_over_a_part(x, sums, n):
     step = 32
     while step > 0:
         if t < step:
-            tile[t] += tile[t + step]  # initcheck
+            tile[t] += tile[t + step]
         cuda.syncthreads()
         step //= 2
     if t == 0:
-        sums[0] = tile[0]
+        sums[0] = tile[0]  # initcheck
 
 
 @pair(1, 32, x=counted(32), y=ints(32), n=32)
@@ -322,9 +322,60 @@ def bins_not_cleared(x, y, n):
     for j in range(n):
         bins[t, j] = 0  # bug: bins[t, 0] = 0
     for j in range(n):
-        bins[t, x[t + j]] += 1  # initcheck
+        bins[t, x[t + j]] += 1
     for j in range(n):
-        y[t, j] = bins[t, j]
+        y[t, j] = bins[t, j]  # initcheck
+
+
+@pair(1, 32, x=counted(32), y=ints(32), n=20)
+@cuda.jit
+def scan_of_a_part(x, y, n):
+    """A warp scans all slots of shared memory and stores them back; only the sums of written slots leave it."""
+    tile = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    if t < n:
+        tile[t] = x[t]
+    cuda.syncwarp()
+    total = tile[t]
+    for step in (1, 2, 4, 8, 16):
+        other = cuda.shfl_up_sync(ALL, total, step)
+        if t >= step:
+            total += other
+    tile[t] = total
+    cuda.syncwarp()
+    if t < n:  # bug: if t <= n:
+        y[t] = tile[t]  # initcheck
+
+
+@pair(1, 32, x=counted(32), y=ints(32), n=20)
+@cuda.jit
+def sum_copied_twice(x, y, n):
+    """A sum that is not known goes through shared memory, another lane and shared memory again."""
+    tile = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    if t < n:
+        tile[t] = x[t]
+    cuda.syncwarp()
+    tile[t] += 1
+    cuda.syncwarp()
+    moved = cuda.shfl_xor_sync(ALL, tile[t], 1)
+    cuda.syncwarp()
+    tile[t ^ 1] = moved
+    cuda.syncwarp()
+    if t < n:  # bug: if t < n + 1:
+        y[t] = tile[t]  # initcheck
+
+
+@pair(1, 32, x=counted(32), y=ints(32), n=20)
+@cuda.jit
+def written_after_all(x, y, n):
+    """A sum that is not known is overwritten before anybody takes it."""
+    tile = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    tile[t] += 1
+    tile[t] = x[t]  # bug: tile[t] = x[t] if t < n else tile[t]
+    cuda.syncwarp()
+    y[t] = tile[t]  # initcheck
 
 
 @pair(1, 32, y=ints(32))

@@ -278,8 +278,15 @@ class Carrier(Observer, ABC):
         """The companion of a value that was loaded under a mask."""
 
     @abstractmethod
-    def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
-        """The companion to store with the value of an operand."""
+    def stored(
+        self, operation: Instruction, source: Operand, access: Access, step: Value | int | None = None
+    ) -> Value:
+        """The companion to store with the value of an operand.
+
+        Args:
+            access: of one element.
+            step: the lanes store elements so many bytes apart, and ``access`` is the first lane's.
+        """
 
     @abstractmethod
     def constant(self, kind: PtxType, is_defined: bool) -> Value:

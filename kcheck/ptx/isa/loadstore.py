@@ -222,18 +222,31 @@ def st(fn: Surroundings, i: Instruction) -> None:
         site = fn.unit.site(i, f.space)
         for observer in fn.observers:
             observer.accesses_row(i, Access(low, f.space, f.kind, site), stride, values)
-        companions = _stored(fn, i, sources, f)
+        companions = _stored(fn, i, sources, f, low, stride)
         name = fn.unit.row_access(True, f.kind.llvm, f.space, stride, bool(companions))
         given = [low, *(fn.b.splat(value) for value in (values[0], *companions, fn.active))]
         fn.b.invoke(name, "void", f"{', '.join(map(fn.b.typed, given))}, {fn.access_context(site)}")
         return
     address = fn.address(i, i.operands[0], f.space)
-    store_values(fn, i, address, f, values, _stored(fn, i, sources, f))
+    store_values(fn, i, address, f, values, _stored(fn, i, sources, f, address))
 
 
-def _stored(fn: Surroundings, i: Instruction, sources: tuple[Operand, ...], f: AccessForm) -> list[Value]:
-    """With a carrier, the companions to store."""
-    return [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]
+def _stored(
+    fn: Surroundings,
+    i: Instruction,
+    sources: tuple[Operand, ...],
+    f: AccessForm,
+    address: Value,
+    step: Value | int | None = None,
+) -> list[Value]:
+    """With a carrier, the companions to store from an address on; ``step``: see :meth:`Carrier.stored`."""
+    if fn.carrier is None:
+        return []
+    found, site = [], fn.unit.site(i, f.space)
+    for n, source in enumerate(sources):
+        at = fn.b.add(address, n * f.kind.bytes) if n else address
+        found.append(fn.carrier.stored(i, source, Access(at, f.space, f.kind, site), step))
+    return found
 
 
 def store_values(

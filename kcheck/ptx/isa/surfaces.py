@@ -64,7 +64,8 @@ def sust(fn: Surroundings, i: Instruction) -> None:
             at = fn.b.add(address, n * kind.bytes)
             unchecked_store(fn, at, value, mask, kind)
             if fn.carrier is not None:
-                fn.carrier.store("global", at, fn.carrier.stored(i, source, kind), mask, site)
+                shadow = fn.carrier.stored(i, source, Access(at, "global", kind, site))
+                fn.carrier.store("global", at, shadow, mask, site)
     fn.active = before
 
 
@@ -197,7 +198,7 @@ def _store_formatted(
             if fn.carrier is not None:
                 shadow = fn.carrier.constant(kind, False)
                 if is_given:
-                    whole = fn.carrier.stored(i, components[n][0], TYPES["b32"])
+                    whole = fn.carrier.stored(i, components[n][0], Access(at, "global", TYPES["b32"], texels.site))
                     shadow = b.cast("sext", b.splat(b.compare("ne", whole, 0)), kind.llvm)
                 fn.carrier.store("global", at, shadow, mask, texels.site)
     fn.active = active

@@ -20,7 +20,7 @@ from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa import dot, mma
 from kcheck.ptx.isa.access_form import AccessForm
 from kcheck.ptx.isa.effects import effect
-from kcheck.ptx.isa.events import Companion
+from kcheck.ptx.isa.events import Access, Companion
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.loadstore import load_values, store_values
 from kcheck.ptx.isa.surroundings import Surroundings
@@ -275,11 +275,11 @@ def _store(fn: Surroundings, i: Instruction, source: Operand, addresses: list[Va
     b = fn.b
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value = fn.read(i, source, whole)
-    companion = None if fn.carrier is None else fn.carrier.stored(i, source, whole)
     for n, address in enumerate(addresses):
         piece = b.resize(b.shift("lshr", value, n * f.kind.bits), f.kind.llvm)
         companions = []
-        if companion is not None:
+        if fn.carrier is not None:
+            companion = fn.carrier.stored(i, source, Access(address, f.space, whole, fn.unit.site(i, f.space)))
             companions.append(b.resize(b.shift("lshr", companion, n * f.kind.bits), integer_of(f.kind.llvm)))
         store_values(fn, i, address, f, [piece], companions)
 

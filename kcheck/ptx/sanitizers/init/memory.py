@@ -123,6 +123,12 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
     return b.compare("ult", b.sub(address, first), places.local.stride)
 
 
+def is_own(b: Builder, places: Places, address: Value, lane: Value) -> Value:
+    """Whether an address is in the block's shared memory or the lane's local memory."""
+    found = _shared(b, places, address, False, False)[1]
+    return b.lor(found, _is_local(b, places, address, lane)) if places.local.stride else found
+
+
 def _beside(f: FunctionBuilder, access: AccessKind, places: Places, address: Value, lane: Value | None) -> Value:
     """A pointer to the shadow of an access whose address is a scalar and was checked.
 

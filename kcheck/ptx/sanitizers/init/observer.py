@@ -109,13 +109,13 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
         """The shadow of a loaded value. Records the load in lanes where the value is undefined."""
         shadow = self.loaded(slot, access.kind.llvm, lanes)
-        self.came(i, access.address, shadow, access.site)
+        self.came(i, access, shadow)
         return Companion(shadow)
 
     def fetch(self, i: Instruction, access: Access, mask: Value) -> Companion:
         """The shadow of a value that is loaded under a mask; records the load likewise."""
         shadow = self.load(access.space, access.address, mask, access.kind.llvm, access.site)
-        self.came(i, access.address, shadow, access.site)
+        self.came(i, access, shadow)
         return Companion(shadow)
 
     def arrives(self, i: Instruction, target: Operand, companion: Companion | None, signed: bool) -> None:
@@ -131,9 +131,9 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         after = before = b.const(integer_of(kind.llvm), 0)
         if self.follows(i):
             before = self.load(space, address, update.allowed, kind.llvm, access.site)
-            self.came(i, address, before, access.site)
+            self.came(i, Access(address, space, kind, access.site), before)
         if update.operation == "exch":
-            after = self.stored(i, operands[0], kind)
+            after = self.stored(i, operands[0], Access(address, space, kind, access.site))
             self.copied(i, update.target, before, ())
         else:
             self.used(i, FaultKind.UNDEFINED_ATOMIC, self.undefined(*operands), *operands)

@@ -1,8 +1,8 @@
 """Shadows of registers while a function is lowered: which bits of each are uninitialized (initcheck).
 
-As in LLVM's MemorySanitizer, a value may be undefined as long as it is only copied: its shadow is copied with it,
-also to memory. A report is made if it decides a branch, is used as an address or by an atomic, or if a result
-computed from it is stored.
+As in Valgrind's memcheck, a value may be undefined as long as it is only copied or computed with: its shadow is
+copied with it, also to memory. A report is made if it decides a branch, is used as an address or by an atomic, or
+if a result computed from it is stored in global memory, perhaps after it was in shared or local memory.
 
 A shadow is another register of the same lanes, an integer with the value's bits (for a predicate, a predicate).
 Unless an instruction computes it bit by bit, any set bit means that all bits are undefined, so most shadows cost
@@ -17,10 +17,12 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
+from kcheck.ptx.isa.events import Access
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.init.definedness import COMPUTED, COPIED, Definedness
 from kcheck.ptx.sanitizers.init.memory import Places
+from kcheck.ptx.sanitizers.init.results import put
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.syntax.ast import Instruction, Not, Operand, Operation, Register, Sink
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES, PtxType
@@ -222,9 +224,10 @@ class Shadows:
         given = f"{b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {fn.context(site)}"
         b.invoke(name, "void", given)
 
-    def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
+    def came(self, i: Instruction, access: Access, shadow: Value) -> None:
         """Record the load in lanes where it loaded undefined bits."""
-        self.origins.record(self.fn, id(i), site, address, self.fn.b.compare("ne", shadow, 0))
+        bad = self.fn.b.compare("ne", shadow, 0)
+        self.origins.record(self.fn, id(i), access.site, access.address, bad, access.kind.bytes)
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
         """Record that a shuffle brought some lanes the undefined value of an exited lane.
@@ -243,25 +246,31 @@ class Shadows:
             return
         fn, b = self.fn, self.fn.b
         lanes = b.land(b.splat(fn.active), b.splat(undefined))
-        loads: set[int | None] = set()
+        self.origins.tell(fn, operation, kind, lanes, self._loads(*operands))
+
+    def _loads(self, *operands: Operand) -> frozenset[int | None]:
+        """The loads that the operands may come from."""
+        found: set[int | None] = set()
         for operand in operands:
             for register in registers(operand):
-                loads |= self.found.loads.get(register.name, frozenset())
-        self.origins.tell(self.fn, operation, kind, lanes, frozenset(loads))
+                found |= self.found.loads.get(register.name, frozenset())
+        return frozenset(found)
 
     def decides(self, operation: Operation, operand: Operand) -> None:
         """Record that an operand decides where the active lanes continue."""
         self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
 
-    def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
-        """Report a stored value that was computed from undefined bits. Returns the shadow to store."""
-        b = self.fn.b
-        shadow = self.bits(source, kind)
+    def stored(
+        self, operation: Instruction, source: Operand, access: Access, step: Value | int | None = None
+    ) -> Value:
+        """The shadow to store. A result computed from undefined bits is reported if it is stored in global memory;
+        in shared and local memory, its origin is kept."""
+        fn, b = self.fn, self.fn.b
+        shadow = self.bits(source, access.kind)
         if shadow is None:
-            return b.const(integer_of(kind.llvm), 0)
-        assert isinstance(source, Register)
-        if self.found.registers[source.name].how == COPIED:
-            return shadow
-        made = self.made(source)
-        self.used(operation, FaultKind.UNDEFINED_STORE, made, source)
-        return b.select(made, b.const(shadow.type, 0), shadow)  # reported once: its next readers are not
+            return b.const(integer_of(access.kind.llvm), 0)
+        undefined = b.compare("ne", shadow, 0)
+        state, loads = (undefined, self.made(source)), self._loads(source)
+        told = put(self.origins, fn, operation, access, step, state, loads)
+        told = told if shadow.lanes > 1 or fn.width == 1 else b.any(told)
+        return b.select(told, b.const(shadow.type, 0), shadow)  # reported once: its next readers are not
