@@ -224,7 +224,7 @@ def half_a_warp_at_the_end(x, y):
         other = cuda.shfl_down_sync(mask, total, step)  # synccheck (warn)
         if t % 32 + step < lanes:
             total += other
-    y[t] = total  # initcheck
+    y[t] = total  # synccheck
 
 
 @pair(1, 32, x=np.arange(32, dtype=np.int32), y=ints(32))
