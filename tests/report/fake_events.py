@@ -144,6 +144,7 @@ RACE = Finding(
     thread=(3, 0, 0),
     other=((0, 0, 0), (4, 0, 0)),
     place=Span("kernels/buggy/softmax.py", 21, 5),
+    other_place=Span("kernels/buggy/softmax.py", 14, 9),  # the access out of bounds is one side of the race
 )
 VACUOUS = Finding(
     rule="vacuous",
