@@ -11,6 +11,7 @@ from kcheck.api.spec import Spec, SpecLike, runnable, with_levels
 from kcheck.device import Device, choose, choose_for
 from kcheck.errors import UserError
 from kcheck.model import LEVELS, SANITIZERS, Level, OpSpec, as_set
+from kcheck.model.levels import of_all
 from kcheck.model.limits import TIMEOUT
 from kcheck.nearest import did_you_mean
 from kcheck.runner import Options, run
@@ -120,7 +121,8 @@ def sanitize_levels(sanitize: Sanitize) -> dict[str, Level]:
             raise UserError(f"unknown sanitizer {name!r}; {fix}")
         if level not in LEVELS:
             raise UserError(f"sanitizer {name}: unknown level {level!r}; use error, warn or off")
-        levels |= dict.fromkeys(SANITIZERS if name == "all" else (name,), as_set(cast(Level, level)))
+        chosen = as_set(cast(Level, level))
+        levels |= dict.fromkeys(SANITIZERS, of_all(chosen)) if name == "all" else {name: chosen}
     return levels
 
 

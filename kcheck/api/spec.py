@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from kcheck.declaration import declaration_of
 from kcheck.errors import UserError
 from kcheck.model import OpSpec, Span
+from kcheck.model.levels import overridden
 from kcheck.specfile.build import changed_spec, given_spec
 from kcheck.specfile.build import load_spec as read_spec
 from kcheck.specfile.declared import argument_places, way_of
@@ -182,7 +183,7 @@ def runnable(spec: SpecLike, kernel: Any = None) -> OpSpec:
 
 def with_levels(model: OpSpec, sanitize: Mapping[str, Any]) -> OpSpec:
     """A spec with different levels for its sanitizers."""
-    return replace(model, sanitize={**model.sanitize, **sanitize})
+    return replace(model, sanitize=overridden(model.sanitize, sanitize))
 
 
 def caller_runs() -> None:

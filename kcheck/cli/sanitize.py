@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kcheck.model import LEVELS, SANITIZERS, Level, as_set
+from kcheck.model.levels import of_all
 from kcheck.nearest import did_you_mean
 
 ALL = "all"
@@ -47,7 +48,7 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         """Level by sanitizer, for those that were named; the last one on the command line wins."""
         found: dict[str, Level] = {}
         for name, level in chosen:
-            found.update(dict.fromkeys(self.names if name == ALL else (name,), level))
+            found.update(dict.fromkeys(self.names, of_all(level)) if name == ALL else {name: level})
         return {name: found[name] for name in self.names if name in found}
 
 

@@ -18,12 +18,49 @@ class Strict(str):
     __slots__ = ()
 
 
+class OfAll(str):
+    """A level that ``all`` sets. It does not replace an ``off`` of a spec."""
+
+    __slots__ = ()
+
+
+class StrictOfAll(Strict, OfAll):
+    """``all=error``."""
+
+    __slots__ = ()
+
+
 STRICT = cast(Level, Strict("error"))
 
 
 def as_set(level: Level) -> Level:
     """A level that was set explicitly: STRICT for ``error``."""
     return STRICT if level == "error" else level
+
+
+def of_all(level: Level) -> Level:
+    """The same level, as set by ``all``."""
+    return cast(Level, (StrictOfAll if isinstance(level, Strict) else OfAll)(level))
+
+
+def overridden(own: Mapping[str, Level], given: Mapping[str, Level]) -> dict[str, Level]:
+    """The levels of a spec, replaced by those of the command line.
+
+    A spec switches a sanitizer off for a reason, so only its own name switches it on again; ``all`` does not.
+    """
+    stays = {name for name, level in given.items() if _is_of_all(level) and own.get(name) == "off"}
+    return {**own, **{name: level for name, level in given.items() if name not in stays}}
+
+
+def level_words(levels: Mapping[str, Level]) -> tuple[str, ...]:
+    """The shortest arguments of ``--sanitize`` that set these levels, in order."""
+    every = [level for level in levels.values() if _is_of_all(level)][:1]
+    rest = [level_word(name, level) for name, level in levels.items() if not _is_of_all(level)]
+    return (*(level_word("all", level) for level in every), *rest)
+
+
+def _is_of_all(level: Level) -> bool:
+    return isinstance(level, OfAll)
 
 
 def level_word(name: str, level: Level) -> str:

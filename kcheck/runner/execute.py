@@ -10,7 +10,8 @@ from kcheck.cases import CaseArrays, materialize
 from kcheck.dataclass import dataclass
 from kcheck.device import HOST, Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
-from kcheck.model import Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.model import SANITIZERS, Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.model.listing import listed
 from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import Expected, judge
 
@@ -42,6 +43,7 @@ def execute(
     *,
     timeout: float | None,
     instrument: Callable[[int], Collection[str]] | None = None,
+    required: Collection[str] = (),
     arrays: CaseArrays | None = None,
     observe: Callable[[OpSpec, CaseArrays, Expected], None] | None = None,
 ) -> Executed:
@@ -51,6 +53,7 @@ def execute(
         timeout: seconds for the launch; None for no limit.
         instrument: maps the size of the arrays in bytes to the sanitizers to instrument for. Default: all that the
             device can run and the spec does not switch off.
+        required: the sanitizers that the user named: a case that one of them did not finish checking is an error.
         arrays: the arrays of the case, if they were restored from a snapshot. Default: made from its seed.
         observe: is called with the arrays and their expected outputs after the case was judged.
 
@@ -68,7 +71,7 @@ def execute(
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
         ran = time.monotonic()
         expected = Expected(spec, arrays)
-        verdict = judge(spec, arrays, outcome, expected)
+        verdict = _complete(judge(spec, arrays, outcome, expected), set(wanted) & set(required), timeout)
         if observe is not None:
             observe(spec, arrays, expected)
     except SpecError as error:
@@ -85,6 +88,22 @@ def execute(
     now = time.monotonic()
     verdict = replace(verdict, seconds=now - begun, levels=spec.sanitize)
     return Executed(verdict, arrays, outcome, now - ran if outcome is not None else 0.0)
+
+
+def _complete(verdict: Verdict, required: Collection[str], timeout: float | None) -> Verdict:
+    """A verdict that says which of the required sanitizers did not check the case.
+
+    A device runs a case again in plain code if instrumented code reaches the time limit. Without a finding, a bug
+    would then be found or missed depending on how busy the machine is.
+    """
+    missing = [name for name in SANITIZERS if name in required and name not in verdict.checked]
+    if not missing:
+        return verdict
+    limit = "" if timeout is None else f" within its time limit ({timeout:g} s)"
+    what = f"{listed(missing)} did not finish checking this case{limit}"
+    fix = f"raise --timeout, or leave out --sanitize {missing[0]} to check only cases that fit"
+    status = Status.ERROR if verdict.status is Status.PASSED else verdict.status
+    return replace(verdict, status=status, findings=(*verdict.findings, Finding(missing[0], what, fix=fix)))
 
 
 def device_for(spec: OpSpec, device: Device) -> Device:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from kcheck.dataclass import dataclass
-from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
+from kcheck.model import Case, Level, OpSpec, Snapshot
+from kcheck.model.levels import level_words
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.shard import Part, Shard
 from kcheck.runner.deadline import Deadline
@@ -122,8 +123,8 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words += ["--device", options.device]
     if options.profile and words[1] == "run":
         words += ["--profile", options.profile]
-    for name, level in options.sanitize.items() if words[1] == "run" else ():
-        words += ["--sanitize", level_word(name, level)]
+    for word in level_words(options.sanitize) if words[1] == "run" else ():
+        words += ["--sanitize", word]
     return shlex.join(words)
 
 

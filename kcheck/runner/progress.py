@@ -12,6 +12,7 @@ from dataclasses import field
 
 from kcheck.dataclass import dataclass
 from kcheck.model.compiled import Launched
+from kcheck.model.limits import MOST_TIMEOUTS
 from kcheck.runner.numbers import Numbers
 from kcheck.runner.work import Prepared, Ran
 from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task
@@ -64,6 +65,7 @@ class SpecProgress:
     _todo: deque[range] = field(default_factory=deque)
     _received: Numbers = field(default_factory=Numbers)
     _ended_at: int | None = None  # no case after this one will run
+    _endless: list[int] = field(default_factory=list)  # the first cases that hit the time limit
     _seconds: float = 0.0
     _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)
     _deaths: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -112,8 +114,17 @@ class SpecProgress:
         self._seconds += answer.ran.verdict.seconds
         if answer.launched:
             self._launched[answer.number] = answer.launched
-        if answer.ran.verdict.timed_out or answer.ran.lost:
-            self._ended_at = min(answer.number, self._ended_at or answer.number)
+        if answer.ran.verdict.timed_out:
+            self._endless = sorted([*self._endless, answer.number])[:MOST_TIMEOUTS]
+        last = (
+            answer.number
+            if answer.ran.lost
+            else self._endless[-1]
+            if len(self._endless) == MOST_TIMEOUTS
+            else None
+        )
+        if last is not None:
+            self._ended_at = last if self._ended_at is None else min(last, self._ended_at)
             self._todo = deque(part for part in self._todo if part.start < self._ended_at)
 
     def next_cases(self, workers: int) -> Task | None:

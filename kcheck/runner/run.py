@@ -28,6 +28,9 @@ from kcheck.model import (
     Status,
     Verdict,
 )
+from kcheck.model.levels import overridden
+from kcheck.model.limits import MOST_TIMEOUTS
+from kcheck.model.listing import listed
 from kcheck.model.shard import Part
 from kcheck.model.verdict import UNSUPPORTED
 from kcheck.runner.common_notes import CommonNotes
@@ -61,12 +64,12 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
     """
     if options.keyword:
         parse(options.keyword)
-    overridden = [
-        replace(spec, sanitize={**spec.sanitize, **options.sanitize}) if isinstance(spec, OpSpec) else spec
+    changed = [
+        replace(spec, sanitize=overridden(spec.sanitize, options.sanitize)) if isinstance(spec, OpSpec) else spec
         for spec in specs
     ]
-    executor.begin([spec for spec in overridden if isinstance(spec, OpSpec)])
-    return _Run(options, executor).events(overridden)
+    executor.begin([spec for spec in changed if isinstance(spec, OpSpec)])
+    return _Run(options, executor).events(changed)
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class _Tally:
     part: Part | None = None  # the part of the spec's cases that this shard runs
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # how many cases each sanitizer checked
-    endless: str = ""  # the id of a case that hit the time limit
+    endless: list[str] = field(default_factory=list)  # the ids of cases that hit the time limit
     ran: bool = False  # a kernel compiled
     recalled: int = 0
     unsupported: int = 0
@@ -98,7 +101,7 @@ class _Tally:
         self.shapes.add(verdict.case)
         self.ran = self.ran or verdict.rule not in _NOT_RUN
         if verdict.timed_out:
-            self.endless = verdict.case.id
+            self.endless.append(verdict.case.id)
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
 
     def add_unsupported(self, verdict: Verdict) -> None:
@@ -305,16 +308,16 @@ class _Run:
         self.executor.no_more_cases()
         return True
 
-    def _skips_rest(self, endless: str, left: int) -> bool:
-        """Whether the remaining cases are skipped because a case did not end: others may not end either.
+    def _skips_rest(self, endless: Sequence[str], left: int) -> bool:
+        """Whether the remaining cases are skipped because several did not end: others may not end either.
 
         Args:
-            endless: the id of a case that hit the time limit, or empty.
+            endless: the ids of cases that hit the time limit.
             left: the number of cases of the spec that have not run; at least 1.
         """
-        if not endless:
+        if len(endless) < MOST_TIMEOUTS:
             return False
-        self._note(f"{endless} did not end within {self.options.timeout:g} s; {_others(left)} not run")
+        self._note(f"{listed(endless)} did not end within {self.options.timeout:g} s; {_others(left)} not run")
         return True
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:

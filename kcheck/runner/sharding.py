@@ -14,7 +14,8 @@ from dataclasses import replace
 from itertools import chain
 
 from kcheck.errors import SpecError
-from kcheck.model import OpSpec, SpecRefused, level_word
+from kcheck.model import OpSpec, SpecRefused
+from kcheck.model.levels import level_words
 from kcheck.model.shard import Part, PlannedSpec, Shard
 from kcheck.runner.options import Options
 from kcheck.runner.provenance import digests, versions
@@ -81,7 +82,7 @@ def _versions() -> dict[str, str]:
 
 def _settings(options: Options) -> dict[str, str]:
     """The settings that all shards must share, by command line option."""
-    levels = " ".join(sorted(level_word(name, level) for name, level in options.sanitize.items()))
+    levels = " ".join(level_words(options.sanitize))
     return {
         "--profile": options.profile,
         "--sanitize": levels,

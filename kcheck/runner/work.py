@@ -336,6 +336,7 @@ class LocalWork:
             self._device,
             timeout=self._options.timeout,
             instrument=self._instrument,
+            required=self._options.sanitize,
             arrays=queued.arrays(),
             observe=self._vacuity.observe if observe else None,
         )

@@ -47,13 +47,15 @@ def test_a_function_that_ends_its_process_fails_the_cases_in_which_it_does(ops: 
     assert right["passed"] == 12
 
 
-def test_a_case_that_does_not_end_stops_its_spec_only(ops: Kcheck) -> None:
-    """``--timeout`` in workers: a failure, the other cases of the spec are skipped, and the next spec runs."""
+def test_cases_that_do_not_end_stop_their_spec_only(ops: Kcheck) -> None:
+    """``--timeout`` in workers: after three, the other cases of the spec are skipped, and the next spec runs."""
     done = ops("run", "hangs.yaml", "right.yaml", "-j2", "--timeout", "0.5", "--format", "json")
     assert done.returncode == 1, done.stderr
     hangs, right = json.loads(done.stdout)["specs"]
-    assert hangs["cases"][-1]["findings"][0]["rule"] == "timeout"
-    assert hangs["failed"] == 1
+    wrong = [case for case in hangs["cases"] if case["status"] != "passed"]
+    assert {case["findings"][0]["rule"] for case in wrong} == {"timeout"}
+    assert hangs["passed"] > 0  # the sizes that end are checked
+    assert len(wrong) == 3 or hangs["skipped"] == 0
     assert hangs["passed"] + hangs["failed"] + hangs["skipped"] == 12
     assert right["passed"] == 12
 

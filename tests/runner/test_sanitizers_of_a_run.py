@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kcheck.cli.sanitize import Sanitize
 from kcheck.model import INSTRUMENTED, SANITIZERS, CaseFinished, Finding, Outcome, RunStarted, SpecFinished, Status
+from kcheck.model.levels import STRICT, level_words
 from kcheck.runner import Options, run
 from kcheck.runner.budget import ALWAYS
 
@@ -134,3 +136,61 @@ def test_the_replay_line_and_the_report_carry_the_levels(project):
     assert started.sanitize == {"racecheck": "error", "overflow": "off"}
     replays = [event.replay for event in found if isinstance(event, CaseFinished)]
     assert all("--sanitize racecheck --sanitize overflow=off" in line for line in replays)
+
+
+@dataclass
+class Slow(Racing):
+    """A device on which instrumented code reaches the time limit, so that plain code runs instead."""
+
+    def run(self, spec, arrays, *, timeout, instrument: Collection[str] = ()):
+        """The result of the plain launch."""
+        outcome = super().run(spec, arrays, timeout=timeout)
+        self.asked[-1] = frozenset(instrument)
+        return outcome
+
+
+def test_a_named_sanitizer_that_does_not_finish_is_an_error(project):
+    """A case that racecheck did not check does not pass under `--sanitize racecheck`."""
+    cases, end = finished(project, Slow(), sanitize={"racecheck": "error"})
+    assert {event.verdict.status for event in cases} == {Status.ERROR}
+    (finding,) = cases[0].verdict.findings
+    assert finding.message == "racecheck did not finish checking this case within its time limit (20 s)"
+    assert seen(end)["racecheck"] == 0
+
+
+def test_a_sanitizer_that_is_not_named_may_give_up(project):
+    """By default, a slow case is judged without the sanitizers that need too long."""
+    cases, _ = finished(project, Slow())
+    assert {event.verdict.status for event in cases} == {Status.PASSED}
+
+
+ALL = Sanitize().levels([("all", "error")])
+
+
+def test_all_leaves_off_what_a_spec_switches_off(project):
+    """Only its own name switches on a sanitizer that is off in a spec."""
+    off = "sanitize: {racecheck: off}\n"
+    device = Racing(seconds=3600.0)
+    cases, end = finished(project, device, off, sanitize=ALL)
+    assert set(device.asked) == {frozenset({"initcheck", "overflow"})}
+    assert len(device.asked) == 30
+    assert "racecheck" not in seen(end)
+    named = Sanitize().levels([("all", "error"), ("racecheck", "error")])
+    cases, _ = finished(project, Racing(), off, sanitize=named)
+    assert {event.verdict.status for event in cases} == {Status.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ([("all", "error")], ("all",)),
+        ([("all", STRICT)], ("all=error",)),
+        ([("all", "off"), ("memcheck", "error")], ("all=off", "memcheck")),
+        ([("memcheck", "warn"), ("all", "error")], ("all",)),
+        ([("racecheck", "warn")], ("racecheck=warn",)),
+    ],
+)
+def test_a_replay_line_has_the_shortest_options(chosen, words):
+    """`all` is one option, not eight."""
+    assert level_words(Sanitize().levels(chosen)) == words
+    assert Sanitize().levels([Sanitize().convert(word, None, None) for word in words]) == Sanitize().levels(chosen)
