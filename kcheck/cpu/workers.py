@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 from kcheck.alignment import ceil_div
-from kcheck.ptx.abi import SHARED_INIT_SPARE, Origin, Origins, SiteCache
+from kcheck.ptx.abi import SHARED_INIT_SPARE, SiteCache
 from kcheck.ptx.abi import Worker as Context
+from kcheck.ptx.origin_records import Origin, Origins
 
 STACK = 64 << 20
 _STACK_MARGIN = 1 << 20  # for the thread's own frames, and for code that lowered code calls (libm)

@@ -285,7 +285,7 @@ class Carrier(Observer, ABC):
 
         Args:
             access: of one element.
-            step: the lanes store elements so many bytes apart, and ``access`` is the first lane's.
+            step: the bytes from a lane's element to the next lane's; ``access`` is then the first lane's.
         """
 
     @abstractmethod

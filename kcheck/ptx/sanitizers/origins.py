@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kcheck.ptx.abi import KEPT, FaultKind, Kept, Launch, Origin, Origins, SiteCache, Worker
+from kcheck.ptx.abi import FaultKind, Launch, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.flow import UNLIKELY
@@ -22,6 +22,7 @@ from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.origin_records import KEPT, Kept, Origin, Origins
 from kcheck.ptx.runtime.block_scheduler import FRESH_BLOCK, Fresh
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.layout import WARP
@@ -32,7 +33,7 @@ _REPORTS = 16
 """The maximum number of reports for one site and worker, so that a loop does not fill the buffer."""
 
 WHERE = {"launch": "ptr", "worker": "ptr", "block": "ptr", "t0": "i32"}
-"""The parameters of TELL that say which vector it is."""
+"""The parameters that identify the vector, for :data:`TELL`."""
 
 TELL = Signature("@kcheck.tell", "void", {**WHERE, "site": "i32", "kind": "i32", "lanes": "i32", "sources": "ptr"})
 """Reports a bad use in the first of ``lanes``. ``sources`` are the sites that the value may come from, then -1.

@@ -1,18 +1,19 @@
 """Stores of undefined values: a result computed from undefined bits is reported where it leaves the block.
 
 Shared and local memory belong to the block: a result that is stored there may never be used. Its origin is kept in
-:class:`kcheck.ptx.abi.Kept`, so that a load of it is recorded as an event of the first load.
+:class:`kcheck.ptx.origin_records.Kept`, so that a load of it is recorded as an event of the first load.
 """
 
 from __future__ import annotations
 
-from kcheck.ptx.abi import FaultKind, Kept, Origins
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.events import Access
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.origin_records import Kept, Origins
 from kcheck.ptx.runtime.lookup import CONTEXT, code_context
 from kcheck.ptx.sanitizers.init.memory import Places, is_own
 from kcheck.ptx.sanitizers.origins import TELL, WHERE, Events, Latest, OriginLog, rarely
