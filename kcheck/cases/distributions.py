@@ -363,7 +363,7 @@ class Sampler:
         imaginary: the imaginary part of a complex array is a second draw; otherwise it is 0.
         structure: the axis along which values belong together, so that repeating one of them would break it:
             ``""`` for no axis, ``"row"`` for the last one, ``"axis"`` for the axis of the argument.
-        by_element: the values are drawn one after another, so that an array can be drawn in parts.
+        by_element: the values are drawn one after another, so that an array can be drawn one part at a time.
     """
 
     name: str

@@ -19,7 +19,9 @@ from kcheck.model import Case, DType, Fault, Input, OpSpec, Output
 _LEAST_LIMIT = 4 << 30
 _COPIES = 5  # of a buffer: here, on the device, its copy after the launch, and two while these are compared
 _COMPARING = 80  # bytes per element of an output: errors, limits and masks, while it is compared
-_DRAWING = 48  # bytes per element of an input while its values are drawn; those of some distributions are in parts
+_DRAWING = (
+    48  # bytes per element of an input while its values are drawn; some distributions draw one part at a time
+)
 
 
 @dataclass(frozen=True, slots=True)

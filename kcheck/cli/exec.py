@@ -130,7 +130,7 @@ def command(
 
 
 def _unused(words: Sequence[str]) -> str:
-    """What to say of a program that never reached the device, so that nothing was checked."""
+    """The message about a program that never used the device, so that nothing was checked."""
     return (
         f"kcheck: {shlex.join(words)} did not use the device, so nothing was checked: kcheck exec runs Python "
         "programs that use numba.cuda, Triton or cuda.core; for kernels in CUDA C++, write a spec (docs/cuda.md)"

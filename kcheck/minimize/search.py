@@ -29,7 +29,7 @@ from kcheck.rng import derive as derive_seed
 from kcheck.symbolic import ExpressionError, Solver, derive
 
 _CALLS, _ELEMENTS = 5, 64  # with how many seeds the function of an input is called, and until how many elements
-_KEPT = 1000  # more than the weight of any element
+_KEPT = 1000  # above the weight of any element
 
 
 class Search:

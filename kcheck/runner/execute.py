@@ -43,7 +43,6 @@ def execute(
     *,
     timeout: float | None,
     instrument: Callable[[int], Collection[str]] | None = None,
-    required: Collection[str] = (),
     arrays: CaseArrays | None = None,
     observe: Callable[[OpSpec, CaseArrays, Expected], None] | None = None,
 ) -> Executed:
@@ -53,7 +52,6 @@ def execute(
         timeout: seconds for the launch; None for no limit.
         instrument: maps the size of the arrays in bytes to the sanitizers to instrument for. Default: all that the
             device can run and the spec does not switch off.
-        required: the sanitizers that the user named: a case that one of them did not finish checking is an error.
         arrays: the arrays of the case, if they were restored from a snapshot. Default: made from its seed.
         observe: is called with the arrays and their expected outputs after the case was judged.
 
@@ -71,7 +69,7 @@ def execute(
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
         ran = time.monotonic()
         expected = Expected(spec, arrays)
-        verdict = _complete(judge(spec, arrays, outcome, expected), set(wanted) & set(required), timeout)
+        verdict = judge(spec, arrays, outcome, expected)
         if observe is not None:
             observe(spec, arrays, expected)
     except SpecError as error:
@@ -90,7 +88,7 @@ def execute(
     return Executed(verdict, arrays, outcome, now - ran if outcome is not None else 0.0)
 
 
-def _complete(verdict: Verdict, required: Collection[str], timeout: float | None) -> Verdict:
+def complete(verdict: Verdict, required: Collection[str], timeout: float | None) -> Verdict:
     """A verdict that says which of the required sanitizers did not check the case.
 
     A device runs a case again in plain code if instrumented code reaches the time limit. Without a finding, a bug

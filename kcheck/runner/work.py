@@ -30,7 +30,7 @@ from kcheck.oracle import Vacuity, unjudged
 from kcheck.runner.advise import advice_notes
 from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
-from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
+from kcheck.runner.execute import Executed, as_finding, complete, device_for, every_instrument, execute
 from kcheck.runner.options import Options
 from kcheck.runner.origins import SpecialOrigins
 from kcheck.runner.provenance import digests
@@ -336,7 +336,6 @@ class LocalWork:
             self._device,
             timeout=self._options.timeout,
             instrument=self._instrument,
-            required=self._options.sanitize,
             arrays=queued.arrays(),
             observe=self._vacuity.observe if observe else None,
         )
@@ -344,6 +343,9 @@ class LocalWork:
             device = device_for(self._spec, self._device)
             verdict = self._origins.explained(self._spec, device, done.arrays, done.verdict, self._options.timeout)
             done = replace(done, verdict=verdict)
+        if done.outcome is not None:
+            named = every_instrument(self._spec, self._device) & self._options.sanitize.keys()
+            done = replace(done, verdict=complete(done.verdict, named, self._options.timeout))
         instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
         self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
         return done

@@ -211,8 +211,7 @@ class _Build:
         self.judged = judged and reader.text(reader.get(reader.top, "reference")) != NO_REFERENCE
 
     def spec(self) -> OpSpec | None:
-        reader, get = self.reader, self.reader.get
-        top = reader.top
+        reader, get, top = self.reader, self.reader.get, self.reader.top
         read_variables(reader)
         sections = declare_names(reader)
         arrays = {entry.key: entry for entry in (*sections["inputs"], *sections["outputs"])}
@@ -232,8 +231,7 @@ class _Build:
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         variables = read_variables_of_module(reader, arrays, kernel)
-        launcher = read_launcher(reader)
-        function = read_function(reader, aliases)
+        launcher, function = read_launcher(reader), read_function(reader, aliases)
         framework, gradients = read_framework(reader, inputs)
         rules = self._rules(arrays, kernel)
         artifact = read_artifact(reader, self.settings.targets)
@@ -345,7 +343,7 @@ class _Build:
         return _Rules(reference, tolerance, compare, sanitize, invariants, allow_races)
 
     def _runs(self, kernel: tuple[KernelRef, Parameters | None] | None) -> FunctionRef | None:
-        """What runs the op, in place of a reference that the spec does not have."""
+        """What runs the op: it stands for the reference that the spec does not have."""
         node = self.reader.get(self.reader.top, "gradients")
         if node is not None:
             self.reader.fault(node.span, "'gradients' needs a reference to differentiate", "remove it")

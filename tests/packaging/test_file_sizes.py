@@ -8,6 +8,7 @@ LINES = 400
 PACKAGE = Path(__file__).resolve().parents[2] / "kcheck"
 
 LONG = {
+    "cases/distributions.py": "one table: the distributions",
     "compat/gpuemu/client.py": "gpuemu's client, method by method",
     "cpu/executor.py": "one class: launches",
     "cpu/memory.py": "one class: the device's memory",
@@ -18,6 +19,7 @@ LONG = {
     "ptx/lowering/function.py": "one class: a function",
     "ptx/lowering/interior_values.py": "one class: the evaluator of a block",
     "ptx/lowering/warp.py": "one class: a warp's code",
+    "specfile/build.py": "one class: a spec from its tree",
     "store/store.py": "one class: the store",
 }
 """The files that are longer, and why."""
