@@ -126,6 +126,8 @@ def value_of(race: Race, last: RaceSide, dtype: str) -> str:
         return short if struct.pack(code, float(short)) == content else exact
     if kind == "bool":
         return str(content != b"\0")
+    if kind == "u8" and dtype not in ITEMSIZES and content[0] > 127:
+        return ""  # a char: compilers store it as .u8 whether it has a sign or not
     if kind[0] in "us" or (kind[0] == "b" and dtype in ITEMSIZES):
         is_signed = kind[0] != "u" or dtype not in ITEMSIZES  # numba-cuda loads and stores signed integers as .u
         return str(int.from_bytes(content, "little", signed=is_signed))

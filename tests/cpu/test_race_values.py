@@ -29,6 +29,14 @@ def test_the_value_of_untyped_bits_is_not_told(instruction: str, dtype: str, tol
     assert value_of(cast(Race, race), cast(RaceSide, side), dtype) == told
 
 
+def test_a_byte_without_a_type_has_no_sign() -> None:
+    """The bits of 218 are those of -38; which one the program means is known only from the type of the array."""
+    race = SimpleNamespace(is_write=True, size=1, value=bytes([218]))
+    side = SimpleNamespace(verb="writes", described=SimpleNamespace(text="st.global.u8"))
+    told = [value_of(cast(Race, race), cast(RaceSide, side), dtype) for dtype in ("", "uint8", "int8")]
+    assert told == ["", "218", "-38"]
+
+
 @pytest.mark.parametrize(
     ("instruction", "dtype", "value", "told"),
     [
