@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, RangeLabel
-from kcheck.cpu.naming import Naming
+from kcheck.cpu.naming import Naming, contiguous
 from kcheck.cpu.sources import local_arrays
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, FaultRecord
@@ -137,6 +138,8 @@ def _outside(
     if 0 in label.shape:
         fix = _NO_DYNAMIC if is_shared else f"{label.name} is empty: guard the access, or do not launch"
         return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
+    if not is_shared and (flat := _of_pointer(verb, fault, site, label)) is not None:
+        return flat
     of_block = None if is_shared else _of_block(label, fault, naming)
     is_shared = is_shared or of_block is not None
     index = of_block or _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
@@ -163,6 +166,20 @@ def _outside(
         what = f"{what}, but axis {axis} has size {size:,}"
     fix = _fix(index, axis, fault, site, label, naming, is_shared=is_shared)
     return Told(what, fix, label.array, index)
+
+
+def _of_pointer(verb: str, fault: FaultRecord, site: Site | None, label: RangeLabel) -> Told | None:
+    """An access past the end of an array of several axes, by a kernel that gets pointers: it has one index."""
+    shape, past = label.shape, fault.address - label.high
+    is_pointer = site is not None and PurePath(site.file).suffix not in ("", ".py")
+    if not is_pointer or len(shape) < 2 or past < 0 or label.strides != contiguous(shape, label.itemsize):
+        return None
+    count = math.prod(shape)
+    number = (fault.address - label.base) // label.itemsize
+    what = f"{verb} element {number:,} of {label.name}, which has {count:,} elements"
+    what = f"{what} (shape {_told_shape(tuple(map(str, shape)))})"
+    fix = ": this is one past the last element" if number == count else ""
+    return Told(what, f"check the bound of the index{fix}", label.array)
 
 
 def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[int, ...] | None:

@@ -145,6 +145,10 @@ def made(tmp_path_factory):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
     for name in ("twice", "past"):
         project.spec(f"{name}_ptx", f"kernel: kernels/{name}.ptx:twice")
+    rows = "dims: {N: [768]}\ninputs: {x: [3, 256]}\noutputs: {y: [3, 256]}\ncases: {count: 1}\n"
+    rows += "launch: {args: [x, y, {N: int32}], grid: [13], block: [64]}"
+    for kind in ("cu", "ptx"):
+        project.spec(f"past_rows_{kind}", f"kernel: kernels/past.{kind}:twice\n{rows}")
     for name, size in (("open", "N"), ("wide", "{N: int64}")):
         launch = f"launch: {{args: [x, y, {size}], grid: ['ceildiv(N, 64)'], block: [64]}}"
         project.spec(f"{name}_cu", f"kernel: kernels/twice.cu:twice\n{launch}")
@@ -208,6 +212,14 @@ def test_a_race_is_told_with_both_lines_and_a_fix_in_cuda_cpp(made):
     assert {found["place"]["line"], found["other_place"]["line"]} == {4, 5}
     assert "__syncthreads()" in found["fix"]
     assert re.search(r"turned\[\d+\]", found["message"]), found["message"]
+
+
+@pytest.mark.parametrize("op", ["past_rows_cu", "past_rows_ptx"])
+def test_a_kernel_that_gets_a_pointer_has_one_index(made, op):
+    """It knows nothing of axes: y[0, 768] of an array of [3, 256] would be a guess."""
+    found = next(f for case in made[op]["cases"] for f in case["findings"] if f["rule"] == "memcheck")
+    assert found["message"].endswith("s element 768 of x, which has 768 elements (shape (3, 256))")
+    assert found["fix"] == "check the bound of the index: this is one past the last element"
 
 
 @pytest.mark.parametrize(
