@@ -6,10 +6,9 @@ import gc
 import os
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +30,9 @@ from kcheck.cli.params import (
     where_options,
 )
 from kcheck.cli.sanitize import Sanitize
-from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
-from kcheck.dataclass import dataclass
-from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
+from kcheck.cli.settings import PROFILE, given, sanitize_levels, settings_for
+from kcheck.cli.wanted import Wanted
+from kcheck.model import LEVELS, OpSpec, SpecRefused
 
 if TYPE_CHECKING:
     from kcheck.cli.watch import Round
@@ -42,65 +41,6 @@ if TYPE_CHECKING:
     from kcheck.store import Recorder
 
 SANITIZE = Sanitize()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
-    """The arguments and options of the command line."""
-
-    paths: tuple[Path, ...]
-    recursive: bool
-    profile: str
-    device: str
-    jobs: int | str
-    executor: str
-    scheduler: str
-    shard: tuple[int, int] | None
-    cases: int | None
-    seed: int | None
-    case_seed: int | None
-    keyword: str
-    tags: tuple[str, ...]
-    sanitize: tuple[tuple[str, Level], ...]
-    strict: bool
-    lint: bool
-    last_failed: bool
-    fail_fast: bool
-    max_failures: int | None
-    timeout: float | None
-    time_budget: float | None
-    formats: tuple[str, ...]
-    files: tuple[str, ...]
-    coverage: bool
-    verbose: bool
-    quiet: bool
-    color: str
-    stored: bool
-    touched: bool
-    watch: bool
-    begun: float = field(default_factory=time.monotonic)
-
-    def check(self) -> None:
-        """Refuse options that contradict each other."""
-        if self.verbose and self.quiet:
-            raise click.UsageError("-v and -q cannot be combined")
-        drawn = on_command_line("cases") or self.seed is not None
-        if self.case_seed is not None and drawn:
-            raise click.UsageError("--case-seed selects one case; remove --cases and --seed")
-        if self.last_failed and not self.stored:
-            raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
-        if self.last_failed and (drawn or self.case_seed is not None):
-            raise click.UsageError("--lf runs stored failures; remove --cases, --seed and --case-seed")
-        if self.shard is not None and (self.touched or self.watch):
-            raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} cannot be combined")
-        if self.time_budget is not None and (self.shard is not None or self.watch):
-            other = "--watch" if self.watch else "--shard"
-            raise click.UsageError(f"--time-budget and {other} cannot be combined")
-
-    @property
-    def without_cases(self) -> int:
-        """The exit code if no case is run."""
-        return Exit.GOOD if self.touched else Exit.NOTHING
 
 
 @click.command("run", cls=PairedCommand)
@@ -158,6 +98,12 @@ class Wanted:
     is_flag=True,
     help="Record which lines of the kernel each case reaches, and show the lines that no case reached (cpu "
     "device). Default: record only the cases that run under racecheck, initcheck or overflow.",
+)
+@click.option(
+    "--debug-code",
+    is_flag=True,
+    help="Run code that is compiled without optimizations, as with `compile: {debug: true}` in every spec: "
+    "sanitizers see accesses that the compiler would remove (CUDA C++, HIP, numba.cuda).",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
@@ -318,6 +264,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         lint=wanted.lint,
         skip_unsupported=wanted.touched,
         coverage=wanted.coverage,
+        debug_code=wanted.debug_code,
         deadline=Deadline.of(wanted.time_budget, wanted.begun),
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from kcheck.device.places import function_place
 from kcheck.errors import KernelError
 from kcheck.model import OpSpec
 from kcheck.specfile import load_function
+
+_KEPT_OPTIONS = frozenset({"fastmath", "link", "extensions", "launch_bounds"})
+"""Options of ``@cuda.jit`` that unoptimized code has, too."""
 
 
 def load_kernel(spec: OpSpec, backend: Backend) -> Any:
@@ -34,7 +38,20 @@ def load_kernel(spec: OpSpec, backend: Backend) -> Any:
             what = f"{name} is a device function, which only kernels call"
             raise KernelError(place, what, "remove device=True")
         raise KernelError(place, f"{name} is not a kernel", "decorate it with @cuda.jit")
-    return kernel
+    return _without_optimizations(kernel) if spec.debug_code else kernel
+
+
+def _without_optimizations(kernel: Any) -> Any:
+    """The kernel in a dispatcher whose code is not optimized; itself in the simulator, which has no such code."""
+    options = getattr(kernel, "targetoptions", None)
+    if options is None:
+        return kernel
+    found = kernel.__dict__.get("_kcheck_debug")
+    if found is None:
+        jit = import_module("numba.cuda").jit
+        changed = {name: value for name, value in options.items() if name in _KEPT_OPTIONS}
+        found = kernel._kcheck_debug = jit(kernel.py_func, debug=True, opt=False, **changed)
+    return found
 
 
 def load_launcher(spec: OpSpec) -> Callable[..., object]:

@@ -272,6 +272,7 @@ class OpSpec:
         regression: limits set by the spec, by name in MEASURES.
         targets: those of ``artifact``, otherwise those of the project.
         compile: the options in ``compile:``.
+        debug_code: whether cases run code that is compiled without optimizations.
         function: the array function of a ``function:``, which replaces kernel and launch.
         framework: the framework of its arrays.
         gradients: the inputs by which the derivatives of the function are checked.
@@ -312,6 +313,7 @@ class OpSpec:
     targets: tuple[str, ...] = DEFAULT_TARGETS
     judged: bool = True
     compile: CompileOptions | None = None
+    debug_code: bool = False
     profile_count: int | None = None
     function: FunctionRef | None = None
     framework: Framework = Framework()

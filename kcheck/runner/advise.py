@@ -17,6 +17,7 @@ from kcheck.device import Device
 from kcheck.garbage import no_collection
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec, Span
 from kcheck.span import as_typed
+from kcheck.specfile.kinds import KINDS
 from kcheck.specfile.load import load_function
 from kcheck.version import __version__
 
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # the most notes for one spec
 _ASKED = 8  # the most cases whose blocks are computed
+
+
+def without_debug_code(spec: OpSpec) -> tuple[str, ...]:
+    """A note if a spec should run unoptimized code, but its kernels have none."""
+    if not spec.debug_code or (spec.kernel is not None and "debug" in KINDS[spec.kernel.kind].keys):
+        return ()
+    why = "kcheck does not compile what its launcher launches"
+    if spec.kernel is not None:
+        why = f"kcheck has no unoptimized code of {KINDS[spec.kernel.kind].title}"
+    elif spec.function is not None:
+        why = "it checks a function"
+    return (f"--debug-code changes nothing for this spec: {why}",)
 
 
 def advice_notes(

@@ -48,7 +48,7 @@ class ArtifactCheck:
             return
         sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
         wanted = WantedArtifact(self._artifact.targets, device.compiles_in_process, self._wants_sass, sanitizers)
-        self._begun.append(KINDS[spec.kernel.kind].artifact(spec, cases, wanted))
+        self._begun.append(KINDS[spec.kernel.kind].artifact(replace(spec, debug_code=False), cases, wanted))
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +75,8 @@ class ArtifactCheck:
         """
         if self._why_not:
             return (), (f"artifact was not checked: {self._why_not}",)
+        if self._spec.debug_code and self._spec.launch is None:
+            return (), ("artifact was not checked: the launcher ran code without optimizations",)
         spec, notes = self._spec, list[str]()
         kernels: list[CompiledKernel] = []
         if spec.launch is None:
@@ -106,7 +108,7 @@ class ArtifactCheck:
 def compile_ahead(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Precompile | None:
     """Compile in other processes, for arrays that Numba types as strided; None if that does not save time."""
     of_numba = spec.kernel is not None and spec.launch is not None and spec.kernel.kind == "numba"
-    if not of_numba or not device.compiles_in_process:
+    if not of_numba or not device.compiles_in_process or spec.debug_code:
         return None
     sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
     return begin(spec, cases, sanitizers, any_stride=True)

@@ -56,6 +56,7 @@ class Options:
         cases_first: for ``--watch``: compile one specialization for each choice of dtypes, for arrays of any
             stride, and those of ``artifact:`` after the cases, if all of them passed.
         coverage: count what every case reaches of the kernel, even cases that no sanitizer instruments.
+        debug_code: run code that is compiled without optimizations, in every spec.
         shard: the part of a run that this run is; None if it is a whole run.
         parts: for each spec (root, path, op) that is split between shards, the cases of this shard.
         deadline: the end of the time budget; None for no limit.
@@ -81,6 +82,7 @@ class Options:
     lint: bool = True
     group: Callable[[Case], bool] | None = None
     coverage: bool = False
+    debug_code: bool = False
     cases_first: bool = False
     shard: Shard | None = None
     parts: Mapping[tuple[str, str, str], Part] = field(default_factory=dict)
@@ -123,6 +125,8 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words += ["--device", options.device]
     if options.profile and words[1] == "run":
         words += ["--profile", options.profile]
+    if options.debug_code and words[1] == "run":
+        words.append("--debug-code")
     for word in level_words(options.sanitize) if words[1] == "run" else ():
         words += ["--sanitize", word]
     return shlex.join(words)

@@ -64,12 +64,15 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
     """
     if options.keyword:
         parse(options.keyword)
-    changed = [
-        replace(spec, sanitize=overridden(spec.sanitize, options.sanitize)) if isinstance(spec, OpSpec) else spec
-        for spec in specs
-    ]
+    changed = [_changed(spec, options) if isinstance(spec, OpSpec) else spec for spec in specs]
     executor.begin([spec for spec in changed if isinstance(spec, OpSpec)])
     return _Run(options, executor).events(changed)
+
+
+def _changed(spec: OpSpec, options: Options) -> OpSpec:
+    """The spec with what the options set for every spec."""
+    debug_code = spec.debug_code or options.debug_code
+    return replace(spec, sanitize=overridden(spec.sanitize, options.sanitize), debug_code=debug_code)
 
 
 @dataclass(slots=True)

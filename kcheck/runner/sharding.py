@@ -88,5 +88,6 @@ def _settings(options: Options) -> dict[str, str]:
         "--sanitize": levels,
         "--strict": "yes" if options.strict else "no",
         "--coverage": "yes" if options.coverage else "no",
+        "--debug-code": "yes" if options.debug_code else "no",
         "--timeout": "none" if options.timeout is None else f"{options.timeout:g}",
     }

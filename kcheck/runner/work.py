@@ -27,7 +27,7 @@ from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.model.shard import Part
 from kcheck.oracle import Vacuity, unjudged
-from kcheck.runner.advise import advice_notes
+from kcheck.runner.advise import advice_notes, without_debug_code
 from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, complete, device_for, every_instrument, execute
@@ -302,9 +302,10 @@ class LocalWork:
 
     def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
         """As :meth:`SpecWork.advice`. ``launched``: as for :meth:`artifact`."""
-        return advice_notes(
+        notes = advice_notes(
             self._spec, self._device, self._cases, lambda: self.launched if launched is None else tuple(launched)
         )
+        return (*without_debug_code(self._spec), *notes)
 
     def seconds(self, since: float) -> float:
         """As :meth:`SpecWork.seconds`."""

@@ -238,10 +238,9 @@ class _Build:
         examples = read_examples(reader, dims, solver, sections, inputs, written)
         count, seed = (reader.integer(get(get(top, "cases"), key)) for key in ("count", "seed"))
         op = reader.text(get(top, "op"))
-        if reader.faults:
-            return None
         if (
-            op is None
+            reader.faults
+            or op is None
             or rules is None
             or mutates is None
             or examples is None
@@ -284,6 +283,7 @@ class _Build:
             targets=self.settings.targets if artifact is None else artifact.targets,
             judged=self.judged,
             compile=compiling,
+            debug_code=reader.flag(get(get(top, "compile"), "debug")) or False,
             profile_count=self._profile_count(count),
             function=function,
             framework=framework,

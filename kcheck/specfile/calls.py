@@ -130,7 +130,7 @@ def read_compile(reader: Reader, kernel: tuple[KernelRef, Parameters | None] | N
     for entry in wrong:
         near = did_you_mean(entry.key, kind.keys) or f"its keys are {', '.join(kind.keys)}"
         what = f"unknown key {entry.key!r} in 'compile' for a kernel of {kind.title}"
-        reader.fault(entry.span, what, near if kind.keys else kind.no_keys)
+        reader.fault(entry.span, what, kind.no_keys or near)
     return None if wrong else kind.options(reader, node)
 
 

@@ -86,6 +86,8 @@ class _Compiler:
         assert isinstance(options, CudaOptions)
         macros = defines(spec, options, case)
         given = (f"--std={options.std}", *(f"--define-macro={n}={v}" for n, v in macros.items()), *options.options)
+        if spec.debug_code:
+            given += ("--device-debug",)
         told = expression = name or instance(spec, case)
         kernel = replace(kernel, name=name.partition("<")[0].strip()) if name else kernel
         if differing := varying(spec, options):

@@ -45,7 +45,8 @@ class NumbaDeviceKind:
         process with the real ``numba.cuda``."""
         assert spec.kernel is not None
         if wanted.in_process:
-            return _Here(spec, wanted.targets, wanted.sass, begin(spec, cases, wanted.sanitizers))
+            ahead = None if spec.debug_code else begin(spec, cases, wanted.sanitizers)
+            return _Here(spec, wanted.targets, wanted.sass, ahead)
         return Compilation(spec.root, spec.kernel, signatures(spec), wanted.targets, sass=wanted.sass)
 
 

@@ -53,7 +53,7 @@ class Kind(Protocol):
         suffix: the suffix of its files, with the dot.
         form: how a spec names a kernel: ``file.cu:name``.
         keys: the keys that ``compile:`` may have.
-        no_keys: the fix for a ``compile:`` if the kind has no keys.
+        no_keys: the fix for other keys, if they are set elsewhere.
     """
 
     title: str

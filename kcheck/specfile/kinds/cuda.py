@@ -25,8 +25,8 @@ _OURS = {
     "generate-line-info": "kcheck always writes line information",
     "arch": "kcheck compiles for the device and for `artifact: targets`",
     "gpu-architecture": "kcheck compiles for the device and for `artifact: targets`",
-    "device-debug": "code with -G is not what runs in production",
-    "G": "code with -G is not what runs in production",
+    "device-debug": "write `debug: true` in compile",
+    "G": "write `debug: true` in compile",
     "std": "write `std: c++17` in compile",
     "relocatable-device-code": "kcheck needs whole programs",
     "rdc": "kcheck needs whole programs",
@@ -45,7 +45,7 @@ class Cuda(Kind):
     title = "CUDA C++"
     suffix = ".cu"
     form = "file.cu:name"
-    keys: tuple[str, ...] = ("std", "defines", "include", "options")
+    keys: tuple[str, ...] = ("std", "defines", "include", "options", "debug")
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """A ``__global__`` function. Refused only if the name occurs nowhere,

@@ -18,6 +18,7 @@ class Numba(Kind):
     title = "Numba"
     suffix = ".py"
     form = "file.py:name"
+    keys = ("debug",)
     no_keys = "write its options in @cuda.jit(...), and remove this"
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
