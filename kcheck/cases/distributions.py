@@ -3,7 +3,7 @@ distributions").
 
 A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
 operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
-``per row`` means along the last axis. ``_Limits`` has the limits on magnitudes in narrow dtypes.
+``per row`` means along the last axis. ``Limits`` has the limits on magnitudes in narrow dtypes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.alignment import ceil_div
-from kcheck.cases.rounding import DrawError, at_least, below, scalar
+from kcheck.cases.rounding import DrawError, Limits, at_least, below, scalar
 from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.rng import Xorshift128Plus, real
@@ -101,17 +101,6 @@ class Request:
         return self.stream.integers(0, self.size - 1, count) if count else np.empty(0, np.int64)
 
 
-class _Limits:
-    """Magnitudes for a real floating dtype: those of docs/spec.md, limited to the range of a narrow dtype."""
-
-    def __init__(self, dtype: DType) -> None:
-        smallest = dtype.smallest_normal * 2.0 ** (1 - dtype.precision)
-        most = 6e4 if dtype.name == "float16" else min(1e6, 0.9 * dtype.max)
-        self.large = (min(1e2, most / 4), most)
-        self.tiny = (max(1e-6, smallest), max(1e-3, 4 * dtype.smallest_normal if smallest > 1e-6 else 0.0))
-        self.common = 1e3 if dtype.max > 1e5 else 100.0
-
-
 def _normal(r: Request) -> Drawn:
     mean, deviation = r.pair(0.0, 1.0)
     return mean + deviation * r.stream.normal(r.size)
@@ -139,7 +128,7 @@ def _both_signs(r: Request, ends: tuple[float, float]) -> Drawn:
 
 def _offset(r: Request) -> Drawn:
     """Without an argument, all elements have the same random sign."""
-    mean, deviation = r.pair(_Limits(r.dtype).common, 1.0)
+    mean, deviation = r.pair(Limits(r.dtype).common, 1.0)
     values = mean + deviation * r.stream.normal(r.size)
     return values if r.argument is not None else values * r.stream.signs(1)
 
@@ -162,7 +151,7 @@ def _orders(r: Request) -> npt.NDArray[np.intp]:
 
 def _spikes(r: Request) -> Drawn:
     values, places = r.stream.normal(r.size), r.few()
-    values[places] = r.stream.log_uniform(*_Limits(r.dtype).large, places.size) * r.stream.signs(places.size)
+    values[places] = r.stream.log_uniform(*Limits(r.dtype).large, places.size) * r.stream.signs(places.size)
     return values
 
 
@@ -170,7 +159,7 @@ def _outlier(r: Request) -> Drawn:
     values = r.stream.normal(r.size).reshape(r.rows, r.row)
     if values.size:
         places = r.stream.integers(0, r.row - 1, r.rows)
-        large = r.stream.log_uniform(*_Limits(r.dtype).large, r.rows) * r.stream.signs(r.rows)
+        large = r.stream.log_uniform(*Limits(r.dtype).large, r.rows) * r.stream.signs(r.rows)
         values[np.arange(r.rows), places] = large
     return values
 
@@ -363,7 +352,7 @@ class Sampler:
         imaginary: the imaginary part of a complex array is a second draw; otherwise it is 0.
         structure: the axis along which values belong together, so that repeating one of them would break it:
             ``""`` for no axis, ``"row"`` for the last one, ``"axis"`` for the axis of the argument.
-        by_element: the values are drawn one after another, so that an array can be drawn one part at a time.
+        by_element: the values are drawn one after another, so that an array can be drawn piece by piece.
     """
 
     name: str
@@ -381,8 +370,8 @@ DISTRIBUTIONS: dict[str, Sampler] = {
         Sampler("uniform", _uniform, by_element=True),
         Sampler("all_negative", lambda r: -_magnitude(r), by_element=True),
         Sampler("all_positive", _magnitude, by_element=True),
-        Sampler("large", lambda r: _both_signs(r, _Limits(r.dtype).large)),
-        Sampler("tiny", lambda r: _both_signs(r, _Limits(r.dtype).tiny)),
+        Sampler("large", lambda r: _both_signs(r, Limits(r.dtype).large)),
+        Sampler("tiny", lambda r: _both_signs(r, Limits(r.dtype).tiny)),
         Sampler("offset", _offset),
         Sampler("cancelling", _cancelling),
         Sampler("spikes", _spikes),

@@ -19,9 +19,7 @@ from kcheck.model import Case, DType, Fault, Input, OpSpec, Output
 _LEAST_LIMIT = 4 << 30
 _COPIES = 5  # of a buffer: here, on the device, its copy after the launch, and two while these are compared
 _COMPARING = 80  # bytes per element of an output: errors, limits and masks, while it is compared
-_DRAWING = (
-    48  # bytes per element of an input while its values are drawn; some distributions draw one part at a time
-)
+_DRAWING = 48  # bytes per element of an input while its values are drawn; some distributions draw piece by piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,8 @@ def _memory(spec: OpSpec, case: Case, name: str, shape: tuple[int, ...], place: 
     array: Input | Output = spec.inputs.get(name) or spec.outputs[name]
     dtype, count = element_type(array, case.dtypes), math.prod(shape)
     judging = _exact(dtype) * count + _COMPARING * count * _is_compared(spec, name)
-    parts = isinstance(array, Output) or is_by_element(case.values[name])
-    return ArrayMemory(_COPIES * buffer_size(place.span), 0 if parts else _DRAWING * count, judging)
+    pieces = isinstance(array, Output) or is_by_element(case.values[name])
+    return ArrayMemory(_COPIES * buffer_size(place.span), 0 if pieces else _DRAWING * count, judging)
 
 
 def _is_compared(spec: OpSpec, name: str) -> bool:

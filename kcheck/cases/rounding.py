@@ -121,3 +121,14 @@ def _as_float(value: int | float | bool) -> float:
         return float(value)
     except OverflowError:
         raise DrawError("this integer is too large for float64", "use a smaller number") from None
+
+
+class Limits:
+    """Magnitudes for a real floating dtype: those of docs/spec.md, limited to the range of a narrow dtype."""
+
+    def __init__(self, dtype: DType) -> None:
+        smallest = dtype.smallest_normal * 2.0 ** (1 - dtype.precision)
+        most = 6e4 if dtype.name == "float16" else min(1e6, 0.9 * dtype.max)
+        self.large = (min(1e2, most / 4), most)
+        self.tiny = (max(1e-6, smallest), max(1e-3, 4 * dtype.smallest_normal if smallest > 1e-6 else 0.0))
+        self.common = 1e3 if dtype.max > 1e5 else 100.0

@@ -28,7 +28,7 @@ from kcheck.model import Case, Choices, Distribution, Fault, OpSpec, Range, Scal
 from kcheck.rng import derive as derive_seed
 from kcheck.symbolic import ExpressionError, Solver, derive
 
-_CALLS, _ELEMENTS = 5, 64  # with how many seeds the function of an input is called, and until how many elements
+_CALLS, _ELEMENTS = 5, 64  # how often the function of an input is called, and for how many values at least
 _KEPT = 1000  # above the weight of any element
 
 

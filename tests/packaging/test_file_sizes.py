@@ -8,7 +8,6 @@ LINES = 400
 PACKAGE = Path(__file__).resolve().parents[2] / "kcheck"
 
 LONG = {
-    "cases/distributions.py": "one table: the distributions",
     "compat/gpuemu/client.py": "gpuemu's client, method by method",
     "cpu/executor.py": "one class: launches",
     "cpu/memory.py": "one class: the device's memory",
