@@ -345,8 +345,10 @@ class LocalWork:
             verdict = self._origins.explained(self._spec, device, done.arrays, done.verdict, self._options.timeout)
             done = replace(done, verdict=verdict)
         if done.outcome is not None:
-            named = every_instrument(self._spec, self._device) & self._options.sanitize.keys()
-            done = replace(done, verdict=complete(done.verdict, named, self._options.timeout))
+            required = every_instrument(self._spec, self._device)
+            if not self._options.is_replay:
+                required &= self._options.sanitize.keys()
+            done = replace(done, verdict=complete(done.verdict, required, self._options.timeout))
         instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
         self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
         return done

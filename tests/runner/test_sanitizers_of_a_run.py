@@ -154,8 +154,15 @@ def test_a_named_sanitizer_that_does_not_finish_is_an_error(project):
     cases, end = finished(project, Slow(), sanitize={"racecheck": "error"})
     assert {event.verdict.status for event in cases} == {Status.ERROR}
     (finding,) = cases[0].verdict.findings
-    assert finding.message == "racecheck did not finish checking this case within its time limit (20 s)"
+    assert finding.message == "racecheck did not finish checking this case within 10 s, half of the time limit"
     assert seen(end)["racecheck"] == 0
+
+
+def test_a_replayed_case_that_a_sanitizer_does_not_finish_is_an_error(project):
+    """A replay line has no names if the run had none, and all sanitizers check the case."""
+    (case, *_), _ = finished(project, Slow())
+    replayed, _ = finished(project, Slow(), case_seed=case.verdict.case.seed)
+    assert {event.verdict.status for event in replayed} == {Status.ERROR}
 
 
 def test_a_sanitizer_that_is_not_named_may_give_up(project):
