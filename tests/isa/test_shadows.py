@@ -17,6 +17,7 @@ from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.builder import Value, integer_of
+from kcheck.ptx.isa.events import Access
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from tests.isa.catalogue import Batch, batches
 from tests.isa.program import BLOCK, ENTRY, Program, build
@@ -54,10 +55,10 @@ class Shadowing:
         return results, shadow
 
 
-def _stored(shadows: Shadows, operation: object, source: object, kind: object) -> Value:
-    """A store that tells nothing and lets the shadow through."""
-    found = shadows.bits(source, kind)  # type: ignore[arg-type]
-    return shadows.fn.b.const(integer_of(kind.llvm), 0) if found is None else found  # type: ignore[attr-defined]
+def _stored(shadows: Shadows, operation: object, source: object, access: Access, step: object = None) -> Value:
+    """A store that reports nothing and lets the shadow through."""
+    found = shadows.bits(source, access.kind)  # type: ignore[arg-type]
+    return shadows.fn.b.const(integer_of(access.kind.llvm), 0) if found is None else found
 
 
 @pytest.fixture(
