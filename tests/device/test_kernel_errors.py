@@ -65,21 +65,26 @@ def test_an_njit_function_is_not_a_kernel(project) -> None:
 )
 def test_only_a_kernel_that_computes_in_float16_is_told_to_compute_in_float32(project, line, noted) -> None:
     """A wrong constant in a kernel that computes in float32 is no rounding, however small it is."""
-    spec = SPEC.replace("inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float16}}")
+    spec = SPEC.replace(
+        "inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float16, values: {uniform: [-2, 2]}}}"
+    )
     spec = spec.replace("outputs: {y: [N]}", "outputs: {y: {shape: [N], dtype: float16}}")
+    spec = spec.replace("N: [70]", "N: [32, 64]").replace("count: 1", "count: 4")
     kernel = "@cuda.jit" + BODY.replace("y[i] = 2 * x[i]", line)
     project.add("op", spec, kernel, "def op(x):\n    return {'y': x * x + x}\n")
     found = project.report()["op"]
-    assert [case["status"] for case in found["cases"]] == ["failed"]
+    assert "failed" in {case["status"] for case in found["cases"]}
     assert any("within the rounding of float16" in note for note in found["notes"]) is noted
 
 
 @pytest.mark.parametrize(("bug", "noted"), [("", True), (" + x[i] * (N > 32)", False)])
 def test_a_small_error_in_one_case_is_not_called_rounding_if_other_cases_are_worse(project, bug, noted) -> None:
     """A wrong factor that only large sizes show: at small sizes the error is that of float16 arithmetic."""
-    spec = SPEC.replace("inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float16}}")
+    spec = SPEC.replace(
+        "inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float16, values: {uniform: [-2, 2]}}}"
+    )
     spec = spec.replace("outputs: {y: [N]}", "outputs: {y: {shape: [N], dtype: float16}}")
-    spec = spec.replace("N: [70]", "N: 20..70").replace("count: 1", "count: 6")
+    spec = spec.replace("N: [70]", "N: [32, 64]").replace("count: 1", "count: 4")
     kernel = "@cuda.jit" + BODY.replace("y[i] = 2 * x[i]", f"N = x.size; y[i] = x[i] * x[i] + x[i]{bug}")
     kernel = kernel.replace("N = x.size; ", "N = x.size\n        ")
     project.add("op", spec, kernel, "def op(x):\n    return {'y': x * x + x}\n")

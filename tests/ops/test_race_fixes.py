@@ -49,7 +49,9 @@ def test_the_barrier_that_a_fix_names_removes_the_race(twin: Twin, tmp_path: Pat
 @pytest.mark.parametrize("twin", BY_ATOMIC, ids=lambda twin: twin.name)
 def test_a_lost_update_is_told_to_use_an_atomic(twin: Twin, tmp_path: Path) -> None:
     (first, *_) = Project(tmp_path / "project", twin).errors()
-    assert re.match("to update one element, use|give each thread its own element, or use|let one", first["fix"])
+    assert re.match(
+        "to update one element, use|give each thread its own element, or use|use an atomic", first["fix"]
+    )
     assert "atomic" in first["fix"]
 
 

@@ -210,12 +210,15 @@ def test_shadows_move_between_lanes_that_meet(tmp_path: Path, width: int) -> Non
 
 @pytest.mark.parametrize("width", [1, 32])
 def test_lanes_that_meet_are_synchronized(tmp_path: Path, width: int) -> None:
-    """A store before the shuffle and a neighbor's store after it do not race; without the shuffle they do."""
+    """A store before a barrier of the warp and a neighbor's store after it do not race; a shuffle does not do."""
     place = "ld.param.u64 %o, [out]; mul.wide.u32 %d, %t, 16; add.u64 %o, %o, %d;"
     text = (HEAD + CHECKED).format(load=STORE, end=f"{NEIGHBOR} {place}")
-    assert findings(tmp_path, text, Checks(race=True), width) == []
-    alone = re.sub(r"shfl.sync.bfly.b32 (%v\d), %v0, 1, 31, -1;", r"mov.u32 \1, 3;", text)
-    assert {f.rule for f in findings(tmp_path, alone, Checks(race=True), width)} == {"racecheck"}
+    barrier = re.sub(r"shfl.sync.bfly.b32 (%v\d), %v0, 1, 31, -1;", r"mov.u32 \1, 3; bar.warp.sync -1;", text)
+    assert barrier != text
+    assert findings(tmp_path, barrier, Checks(race=True), width) == []
+    alone = barrier.replace("bar.warp.sync -1;", "")
+    for wrong in (text, alone):
+        assert {f.rule for f in findings(tmp_path, wrong, Checks(race=True), width)} == {"racecheck"}
 
 
 def findings(folder: Path, text: str, checks: Checks, width: int) -> list[Finding]:

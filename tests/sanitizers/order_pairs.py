@@ -35,7 +35,7 @@ def floats_added_atomically(x, state, y, N):
     deterministic: true
     launcher: floats_added_atomically
     reference: total
-    inputs: {x: [N], state: {shape: [1], values: zeros}}
+    inputs: {x: {shape: [N], values: normal}, state: {shape: [1], values: zeros}}
     mutates: [state]
     outputs: {y: [1]}
     """

@@ -80,9 +80,9 @@ ROWS: dict[str, tuple[tuple[int, int, int], str, str, str]] = {
         "shuffled",
     ),
     "the turn of the middle warp": (
-        (288, 1, 288),
-        "y[i] = 0\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n    if t == 128: y[i] = n",
-        "y[i] = 0\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n    if t == 128: y[i] = 4",
+        (352, 1, 352),
+        "y[i] = 0\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n    if t == 160: y[i] = n",
+        "y[i] = 0\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n    if t == 160: y[i] = 5",
         "shuffled",
     ),
     "the turn of the middle block, after a grid barrier": (
@@ -92,11 +92,11 @@ ROWS: dict[str, tuple[tuple[int, int, int], str, str, str]] = {
         "shuffled",
     ),
     "the turn of the middle warp, after a barrier": (
-        (288, 1, 288),
+        (352, 1, 352),
         "y[i] = 0\ncuda.syncthreads()\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n"
-        "    if t == 128: y[i] = n",
+        "    if t == 160: y[i] = n",
         "y[i] = 0\ncuda.syncthreads()\nif t % 32 == 0:\n    n = cuda.atomic.add(c, 0, 1)\n"
-        "    if t == 128: y[i] = 4",
+        "    if t == 160: y[i] = 5",
         "shuffled",
     ),
 }

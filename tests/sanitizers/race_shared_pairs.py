@@ -50,7 +50,7 @@ def sum_of_a_warp(data, total):
     cuda.syncthreads()
     if t == 0:
         for j in range(2):
-            total[0] += sums[j]
+            total[0] += sums[j]  # initcheck?
 
 
 @pair(1, 4, data=ints(1), like="Oclgrind data-race/local_read_write_race")
