@@ -3,7 +3,7 @@ distributions").
 
 A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
 operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
-``per row`` means along the last axis. ``Limits`` has the limits on magnitudes in narrow dtypes.
+``per row`` means along the last axis. ``DTypeLimits`` has the limits on magnitudes in narrow dtypes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.alignment import ceil_div
-from kcheck.cases.rounding import DrawError, Limits, at_least, below, scalar
+from kcheck.cases.rounding import DrawError, DTypeLimits, at_least, below, scalar
 from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.rng import Xorshift128Plus, real
@@ -128,7 +128,7 @@ def _both_signs(r: Request, ends: tuple[float, float]) -> Drawn:
 
 def _offset(r: Request) -> Drawn:
     """Without an argument, all elements have the same random sign."""
-    mean, deviation = r.pair(Limits(r.dtype).common, 1.0)
+    mean, deviation = r.pair(DTypeLimits(r.dtype).common, 1.0)
     values = mean + deviation * r.stream.normal(r.size)
     return values if r.argument is not None else values * r.stream.signs(1)
 
@@ -151,7 +151,7 @@ def _orders(r: Request) -> npt.NDArray[np.intp]:
 
 def _spikes(r: Request) -> Drawn:
     values, places = r.stream.normal(r.size), r.few()
-    values[places] = r.stream.log_uniform(*Limits(r.dtype).large, places.size) * r.stream.signs(places.size)
+    values[places] = r.stream.log_uniform(*DTypeLimits(r.dtype).large, places.size) * r.stream.signs(places.size)
     return values
 
 
@@ -159,7 +159,7 @@ def _outlier(r: Request) -> Drawn:
     values = r.stream.normal(r.size).reshape(r.rows, r.row)
     if values.size:
         places = r.stream.integers(0, r.row - 1, r.rows)
-        large = r.stream.log_uniform(*Limits(r.dtype).large, r.rows) * r.stream.signs(r.rows)
+        large = r.stream.log_uniform(*DTypeLimits(r.dtype).large, r.rows) * r.stream.signs(r.rows)
         values[np.arange(r.rows), places] = large
     return values
 
@@ -370,8 +370,8 @@ DISTRIBUTIONS: dict[str, Sampler] = {
         Sampler("uniform", _uniform, by_element=True),
         Sampler("all_negative", lambda r: -_magnitude(r), by_element=True),
         Sampler("all_positive", _magnitude, by_element=True),
-        Sampler("large", lambda r: _both_signs(r, Limits(r.dtype).large)),
-        Sampler("tiny", lambda r: _both_signs(r, Limits(r.dtype).tiny)),
+        Sampler("large", lambda r: _both_signs(r, DTypeLimits(r.dtype).large)),
+        Sampler("tiny", lambda r: _both_signs(r, DTypeLimits(r.dtype).tiny)),
         Sampler("offset", _offset),
         Sampler("cancelling", _cancelling),
         Sampler("spikes", _spikes),

@@ -123,7 +123,7 @@ def _as_float(value: int | float | bool) -> float:
         raise DrawError("this integer is too large for float64", "use a smaller number") from None
 
 
-class Limits:
+class DTypeLimits:
     """Magnitudes for a real floating dtype: those of docs/spec.md, limited to the range of a narrow dtype."""
 
     def __init__(self, dtype: DType) -> None:
