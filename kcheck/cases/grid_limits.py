@@ -1,4 +1,4 @@
-"""DTypeLimits of a grid that no case reaches: ``grid: min(ceildiv(N, 64), 4096)`` with small sizes.
+"""Limits of a grid that no case reaches: ``grid: min(ceildiv(N, 64), 4096)`` with small sizes.
 
 A kernel with such a grid strides over it, and one block more than needed per element never lets it do so.
 """
