@@ -31,7 +31,7 @@ def test_the_spec_of_the_page_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_frameworks_of_ci_have_the_verdicts_of_the_page() -> None:
-    """numba.cuda and NumPy fail in the same cases, as every framework did when the page was written."""
+    """numba.cuda and NumPy fail in the same cases, and as often as the page says of every framework."""
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "tests/functions/same_verdicts.py"],
@@ -47,9 +47,7 @@ def test_the_frameworks_of_ci_have_the_verdicts_of_the_page() -> None:
     assert {"numba.cuda", "numpy", "torch", "jax"} <= page.keys()
     assert len(set(map(tuple, page.values()))) == 1
     assert {"numba.cuda", "numpy"} <= now.keys()
-    assert len(set(map(tuple, now.values()))) == 1
-    assert now["numpy"][0] == page["numpy"][0] == "60 passed"
-    assert re.fullmatch(r"[1-9]\d of 60 failed", now["numpy"][1])
+    assert all(verdicts == page["numpy"] for verdicts in now.values())
 
 
 def rows(text: str) -> list[list[str]]:
