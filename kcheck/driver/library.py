@@ -136,14 +136,15 @@ class LoadedLibraries:
 
 def calls(code: LoadedLibraries) -> Table:
     """The calls of this family."""
-    return {**_libraries(code), **_kernels(code), **_occupancy(code)}
+    return {**_loading(code), **_symbols(code), **_kernels(code), **_occupancy(code)}
 
 
 _BINARIES = {b"\x7fELF": "machine code (a cubin)", b"\x50\xed\x55\xba": "a fat binary"}
 """What an image is that is not PTX, by its first bytes."""
 
 
-def _libraries(code: LoadedLibraries) -> Table:
+def _loading(code: LoadedLibraries) -> Table:
+    """What loads and unloads. There is one context, so a module is a library, and a function a kernel."""
     machine = code.machine
 
     def load(out: int, image: int, *options: int) -> None:
@@ -180,6 +181,20 @@ def _libraries(code: LoadedLibraries) -> Table:
         for kernel in library.kernels.values():
             code.kernels.pop(kernel)
 
+    return {
+        "cuLibraryLoadData": DriverCall("ppppuppu", load),
+        "cuLibraryUnload": DriverCall("z", unload),
+        "cuModuleLoad": DriverCall("pp", load_file),
+        "cuModuleLoadData": DriverCall("pp", load),
+        "cuModuleLoadDataEx": DriverCall("ppupp", load),
+        "cuModuleLoadFatBinary": DriverCall("pp", load),
+        "cuModuleUnload": DriverCall("z", unload),
+    }
+
+
+def _symbols(code: LoadedLibraries) -> Table:
+    """The kernels and variables of what is loaded."""
+
     def get_kernel(out: int, handle: int, name: int) -> None:
         library = code.libraries[handle]
         text = ctypes.string_at(name).decode()
@@ -200,7 +215,7 @@ def _libraries(code: LoadedLibraries) -> Table:
         except OutOfMemory:
             raise DriverFault(Result.OUT_OF_MEMORY) from None
         except PtxError as fault:
-            machine.executor.report_compile_error("", fault)
+            code.machine.executor.report_compile_error("", fault)
             raise DriverFault(Result.INVALID_PTX) from fault
         found = variables.get(ctypes.string_at(name).decode())
         if found is None:
@@ -209,17 +224,9 @@ def _libraries(code: LoadedLibraries) -> Table:
         put_u64(size, found[1])
 
     return {
-        "cuLibraryLoadData": DriverCall("ppppuppu", load),
-        "cuLibraryUnload": DriverCall("z", unload),
         "cuLibraryGetKernel": DriverCall("pzp", get_kernel),
         "cuLibraryGetKernelCount": DriverCall("pz", kernel_count),
         "cuLibraryGetGlobal": DriverCall("ppzp", get_global),
-        # There is one context, so a module is a library, and a function a kernel.
-        "cuModuleLoad": DriverCall("pp", load_file),
-        "cuModuleLoadData": DriverCall("pp", load),
-        "cuModuleLoadDataEx": DriverCall("ppupp", load),
-        "cuModuleLoadFatBinary": DriverCall("pp", load),
-        "cuModuleUnload": DriverCall("z", unload),
         "cuModuleGetFunction": DriverCall("pzp", get_kernel),
         "cuModuleGetFunctionCount": DriverCall("pz", kernel_count),
         "cuModuleGetGlobal": DriverCall("ppzp", get_global),

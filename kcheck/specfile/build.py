@@ -20,8 +20,6 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import (
     Compare,
-    Dim,
-    Expression,
     Fault,
     FunctionRef,
     Invariant,
@@ -74,9 +72,9 @@ from kcheck.specfile.rules import (
     read_tolerance,
 )
 from kcheck.specfile.schema import schema_faults
+from kcheck.specfile.solving import solver_of
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, parse_unsaved
 from kcheck.specfile.yamltree import parse as parse_yaml
-from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
 def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSpec:
@@ -227,7 +225,7 @@ class _Build:
         outputs = read_outputs(reader, sections["outputs"], inputs)
         constraints = condition_list(reader)
         shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
-        solver = self._solver(dims, constraints, shapes)
+        solver = solver_of(reader, dims, constraints, shapes)
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         variables = read_variables_of_module(reader, arrays, kernel)
@@ -354,51 +352,3 @@ class _Build:
             if found is not None:
                 return found[0]
         return None
-
-    def _solver(
-        self, dims: dict[str, Dim], constraints: list[Expression] | None, shapes: list[tuple[Expression, ...]]
-    ) -> Solver | None:
-        """The solver of the constraints; None if a dim or constraint is invalid.
-
-        It is a fault if no sizes satisfy them, or if an axis of a shape is invalid for the first sizes found.
-        """
-        if constraints is None or len(dims) != len(self.reader.named("dim")):
-            return None
-        solver = Solver(dims, constraints)
-        found = solver.witness()
-        if found.status == "none":
-            self._explain(dims, constraints)
-        elif found.status == "found":
-            for axis in (axis for shape in shapes for axis in shape):
-                needed = names(parse(axis.text))
-                if needed and needed <= found.sizes.keys():
-                    self._check_axis(axis, {name: found.sizes[name] for name in sorted(needed)})
-        return solver
-
-    def _check_axis(self, axis: Expression, sizes: dict[str, int]) -> None:
-        try:
-            evaluate_size(parse(axis.text), sizes)
-        except ExpressionError as error:
-            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-            self.reader.fault(axis.span, f"for {given}: {error.what}", "add a constraint that excludes such sizes")
-
-    def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:
-        """Report why no sizes exist: at a derived dim, or at the first constraint that excludes all sizes."""
-        for name, dim in dims.items():
-            if isinstance(dim.domain, Expression):
-                only = {n: d for n, d in dims.items() if n == name or not isinstance(d.domain, Expression)}
-                if names(parse(dim.domain.text)) <= only.keys() and Solver(only, []).witness().status == "none":
-                    what = f"dim {name!r} has no valid size: {dim.domain.text} is negative or not a whole number"
-                    self.reader.fault(dim.domain.span, what, "change it, or the dims that it depends on")
-                    return
-        for count, constraint in enumerate(constraints, start=1):
-            if Solver(dims, [constraint]).witness().status == "none":
-                what = f"no sizes satisfy the constraint {constraint.text}"
-                self.reader.fault(constraint.span, what, "change it, or the dims in it")
-                return
-            if Solver(dims, constraints[:count]).witness().status == "none":
-                what = f"no sizes satisfy the constraint {constraint.text} together with those before it"
-                self.reader.fault(constraint.span, what, "change one of them")
-                return
-        span = constraints[-1].span if constraints else Span(self.reader.file)
-        self.reader.fault(span, "no sizes satisfy the constraints", "change one of them, or the dims")

@@ -18,7 +18,6 @@ LONG = {
     "ptx/lowering/function.py": "one class: a function",
     "ptx/lowering/interior_values.py": "one class: the evaluator of a block",
     "ptx/lowering/warp.py": "one class: a warp's code",
-    "specfile/build.py": "one class: a spec from its tree",
     "store/store.py": "one class: the store",
 }
 """The files that are longer, and why."""

@@ -30,7 +30,7 @@ SIGNATURES = {
 }
 """Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver and of Triton."""
 
-TABLES = {"driver/context.py:calls", "driver/library.py:_libraries"}
+TABLES = {"driver/context.py:calls"}
 """Tables of small functions."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
