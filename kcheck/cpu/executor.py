@@ -22,6 +22,7 @@ from kcheck.cpu.launches import Ending, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.native import Native
+from kcheck.cpu.near_stores import NearStores
 from kcheck.cpu.needless_checks import NO_CHECKS, CheckChooser, NeededChecks
 from kcheck.cpu.order import set_order
 from kcheck.cpu.printf import printed
@@ -79,6 +80,7 @@ class Executor:
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
+        stores: what launches with ``Checks.stores`` stored near watched bytes.
         last: the last launch, if :meth:`again` can run it.
     """
 
@@ -120,6 +122,7 @@ class Executor:
         self._lock = threading.Lock()
         self.seen: list[KernelLaunch] | None = None
         self.reached = ReachedCode()
+        self.stores = NearStores(memory)
         self.last: LaunchedAlone | None = None
 
     @property
@@ -395,8 +398,7 @@ class Executor:
         self._track(program, needed)
         self._set_again(job, launch.params)
         context = job.launch
-        if program.checks.cover:
-            job.keep[-2] = self._cover(context, program, launch.module)
+        job.keep[-2] = self._recorded(context, program, launch)
         if self.schedule is not NATURAL or job.keep[-1] is not None:
             job.keep[-1] = set_order(context, self.schedule, program.width)
         context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
@@ -466,7 +468,7 @@ class Executor:
             texture_count=texture_count,
             race=self._races.begin(program, shared, launch.params, launch.module.replicates),
         )
-        covered = self._cover(context, program, launch.module)
+        recorded = self._recorded(context, program, launch)
         order = set_order(context, self.schedule, program.width)
         return Job(
             kernel,
@@ -474,18 +476,19 @@ class Executor:
             math.prod(launch.grid),
             shared,
             program.state_bytes(threads),
-            keep=[table, textures, params, variables, covered, order],
+            keep=[table, textures, params, variables, recorded, order],
             races=self._races if program.checks.race else None,
         )
 
-    def _cover(self, context: LaunchContext, program: Program, module: LoadedModule) -> object:
-        """Set where a launch records what it reaches; returns the array that it points to."""
+    def _recorded(self, context: LaunchContext, program: Program, launch: KernelLaunch) -> object:
+        """Set where a launch records what it reaches and stores; returns what that points to."""
+        stores = self.stores.begin(program, context, launch) if program.checks.stores else None
         if not program.checks.cover:
-            return None
+            return stores
         # Lent code records what it reaches even if the launch does not need it.
-        table = self.reached.table(program, module.text) if self.checks.cover else new_table(program)
+        table = self.reached.table(program, launch.module.text) if self.checks.cover else new_table(program)
         context.coverage = ctypes.addressof(table)
-        return table
+        return stores, table
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
         """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcheck.model import COVERAGE, VALUES
+from kcheck.model import COVERAGE, STORES, VALUES
 from kcheck.ptx.abi import Checks
 
 CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
@@ -15,7 +15,8 @@ CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
 
 
 def checks(sanitizers: Iterable[str]) -> Checks:
-    """The checks of these sanitizers, of COVERAGE and of VALUES; memcheck, synccheck and others add no code."""
+    """The checks of these sanitizers, of COVERAGE, VALUES and STORES; the others add no code."""
     wanted = set(sanitizers)
     found = {CHECKS[name]: True for name in CHECKS if name in wanted}
-    return Checks(**found, cover=bool(found) or COVERAGE in wanted, values=VALUES in wanted)
+    cover = bool(found) or COVERAGE in wanted
+    return Checks(**found, cover=cover, values=VALUES in wanted, stores=STORES in wanted)

@@ -29,6 +29,7 @@ from kcheck.model import Index3
 from kcheck.ptx.abi import Checks, row_of
 
 _NO_CHECKS = Checks()
+_CHECKS = ("race", "init", "overflow", "cover", "values", "stores")
 
 
 def looks(checks: Checks, *, is_clean: bool) -> bool:
@@ -42,7 +43,7 @@ def looks(checks: Checks, *, is_clean: bool) -> bool:
 
 
 def _includes(checks: Checks, some: Checks) -> bool:
-    return all(getattr(checks, name) for name in ("race", "init", "overflow", "cover") if getattr(some, name))
+    return all(getattr(checks, name) for name in _CHECKS if getattr(some, name))
 
 
 _NARROWEST, _NARROWEST_CHECKED = 2, 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +13,7 @@ from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome, Schedule, TensorSum
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.watched import NearStore, StoreTarget, WatchedLaunch
 
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Modules
@@ -66,9 +67,22 @@ class Device(Protocol):
                 launch took if that is more. None: no limit.
         """
 
-    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
-        """Launch a case again: findings of the rule ``values`` for the operations that make a NaN or an infinity,
-        in the order in which they do so first. Empty if this device does not see them."""
+    def watch(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        targets: Sequence[StoreTarget],
+        *,
+        values: bool,
+        timeout: float | None,
+    ) -> WatchedLaunch | None:
+        """Launch a case again, in code that records what explains its failure. None if this device has no such
+        code, or if the launch did not finish.
+
+        Args:
+            targets: the bytes for which to find the stores.
+            values: whether to record the operations that make a NaN or an infinity.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ class Backend(Protocol):
         orders_threads: whether it runs threads in a requested order.
         compiles_in_process: as in :class:`Device`.
         sanitizers: the sanitizers that this device can run; a note lists the others as not checked.
-        sees_values: whether :meth:`instrument` takes VALUES.
+        watches: whether :meth:`instrument` takes VALUES and STORES.
         any_stride: whether Numba's kernels are compiled for arrays of any stride
             (:mod:`kcheck.device.any_stride`).
         modules: launches compiled kernels of other kinds than numba.cuda; None if this device cannot run them.
@@ -104,7 +118,7 @@ class Backend(Protocol):
     orders_threads: bool
     compiles_in_process: bool
     sanitizers: tuple[str, ...]
-    sees_values: bool
+    watches: bool
     any_stride: bool
     modules: Modules | None
 
@@ -113,6 +127,10 @@ class Backend(Protocol):
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """Run the following launches in code with the checks of these sanitizers only."""
+
+    def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
+        """Watch the stores of the next launch, which is instrumented for STORES. Returns a function for its stores
+        (:attr:`kcheck.model.watched.WatchedLaunch.stores`)."""
 
     def reached(self) -> tuple[Reached, ...]:
         """What launches of instrumented code have reached since the last call."""
@@ -171,6 +189,10 @@ class Uninstrumented:
     def instrumented(self) -> float:
         """0: nothing was instrumented."""
         return 0.0
+
+    def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
+        """Nothing is watched."""
+        return lambda: ()
 
     def reached(self) -> tuple[Reached, ...]:
         """Empty: nothing was counted."""

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -25,6 +25,7 @@ from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds import DEFAULT, KINDS
+from kcheck.device.places import users_place, users_stack, users_store
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.repeats import repeat
 from kcheck.device.staging import Staging, label, undefine_output
@@ -34,10 +35,21 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
-from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span, TensorSum
+from kcheck.model import (
+    INSTRUMENTED,
+    NATURAL,
+    SANITIZERS,
+    STORES,
+    VALUES,
+    Finding,
+    OpSpec,
+    Schedule,
+    Span,
+    TensorSum,
+)
 from kcheck.model.coverage import Reached
+from kcheck.model.watched import NearStore, StoreTarget
 from kcheck.ptx.abi import Checks
-from kcheck.span import as_typed, is_users
 from kcheck.triton.cache import use_folder
 from kcheck.triton.session import patch_triton
 
@@ -111,7 +123,7 @@ class CpuBackend(CudaBackend):
     """
 
     orders_threads = True
-    sees_values = True
+    watches = True
     compiles_in_process = True
     sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in CHECKS or name not in INSTRUMENTED)
 
@@ -152,8 +164,18 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
-        if self._executor.checks != Checks():
+        if self._executor.checks != Checks() and not {VALUES, STORES} & set(sanitizers):
             self._executor.lends = self._executor.checks
+
+    def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
+        """As :meth:`kcheck.device.base.Backend.near_stores`."""
+        stores = self._executor.stores
+        stores.targets = targets
+
+        def taken() -> tuple[tuple[NearStore, ...], ...]:
+            return tuple(tuple(map(users_store, near)) for near in stores.take())
+
+        return taken
 
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
@@ -297,7 +319,7 @@ class CpuBackend(CudaBackend):
             elif rule == "racecheck" and finding.array in allowed:
                 continue
             known = finding.array in arrays
-            place = _place(finding.place, spec)
+            place = users_place(finding.place, spec)
             told.append(
                 replace(
                     finding,
@@ -306,8 +328,8 @@ class CpuBackend(CudaBackend):
                     array=finding.array if known else None,
                     index=finding.index if known else None,
                     place=place,
-                    other_place=finding.other_place and _place(finding.other_place, spec),
-                    stack=_stack(finding, place),
+                    other_place=finding.other_place and users_place(finding.other_place, spec),
+                    stack=users_stack(finding, place),
                 )
             )
         return sorted(told, key=lambda finding: finding.rule == "initcheck")
@@ -330,23 +352,6 @@ def _placed(finding: Finding) -> Finding:
     if told is None or not os.path.isfile(told[1]):
         return finding
     return replace(finding, message=told[3], place=Span(told[1], int(told[2]), 1))
-
-
-def _place(place: Span | None, spec: OpSpec) -> Span | None:
-    """The user's line. If there is none, or it is in a library, the place of the function in the spec."""
-    if place is not None and is_users(place.file):
-        return replace(place, file=as_typed(place.file))
-    function = spec.launcher or spec.kernel
-    return None if function is None else function.span
-
-
-def _stack(finding: Finding, place: Span | None) -> tuple[Span, ...]:
-    """The chain of calls of a finding, with paths as the user types them. ``place`` ends it if the finding's own
-    place is in a library."""
-    calls = finding.stack or ((finding.place,) if finding.place is not None else ())
-    typed = tuple(replace(call, file=as_typed(call.file)) for call in calls)
-    whole = typed if place is None or place in typed else (*typed, place)
-    return whole if len(whole) > 1 else ()
 
 
 def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None]) -> None:

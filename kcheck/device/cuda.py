@@ -63,7 +63,7 @@ class CudaBackend(Uninstrumented):
     any_stride = False
     compiles_in_process = False
     # Hardware alone shows no races or skipped barriers, and only accesses to unmapped addresses.
-    sees_values = False
+    watches = False
     sanitizers: tuple[str, ...] = ("memcheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, name: str = "gpu") -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kcheck.cases import POISON, Allocation
 from kcheck.model import Case, DType, Finding, OpSpec
-from kcheck.model.indexing import first_index, offset_range
+from kcheck.model.indexing import first_index, index_in_gap, offset_of, offset_range
 from kcheck.model.listing import listed
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
         return None
     place = int(changed[0])
     low, high = extent(memory)
-    itemsize = memory.dtype.itemsize
+    itemsize, index = memory.dtype.itemsize, None
     if low <= place < high:
-        where = f"in a gap between its elements, {_bytes(place - low)} after the first one's address"
+        index, where = _in_gap(memory, place - memory.offset)
     elif place < low:
         last = int(changed[changed < low][-1])
         where = f"{_bytes(low - last)} before its first byte"
@@ -66,8 +66,27 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
         f" there is now {value}, bytes {text})",
         fix="look for an index that is not masked, or a hard-coded stride",
         array=memory.name,
+        index=index,
         kernel=kernel,
     )
+
+
+def _in_gap(memory: Allocation, offset: int) -> tuple[tuple[int, ...], str]:
+    """The index of a byte between the elements of an array, and a text. The index is out of range; if none leads
+    to the byte, it is that of the element before."""
+    index, _ = index_in_gap(offset, memory.strides)
+    out = [axis for axis, (i, size) in enumerate(zip(index, memory.shape, strict=True)) if not 0 <= i < size]
+    element = _at(memory.name, index)
+    if not out:
+        return index, f"in a gap between its elements, after {element}"
+    where = f"in a gap between its elements, at the address of {element}"
+    return index, f"{where}, but axis {out[0]} has size {memory.shape[out[0]]}"
+
+
+def gap_offset(memory: Allocation, index: Sequence[int]) -> int:
+    """Where the byte that an index of :func:`guard_finding` names is, from the address of the first element."""
+    inside = all(0 <= i < size for i, size in zip(index, memory.shape, strict=True))
+    return offset_of(index, memory.strides) + (memory.dtype.itemsize if inside else 0)
 
 
 def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeAlias
@@ -39,6 +39,7 @@ from kcheck.frameworks import (
 )
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.watched import StoreTarget
 from kcheck.specfile import load_function
 from kcheck.specfile.given import plain_function
 
@@ -129,9 +130,16 @@ class HostDevice:
             arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients, flushes=flushes
         )
 
-    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
+    def watch(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        targets: Sequence[StoreTarget],
+        *,
+        values: bool,
+        timeout: float | None,
+    ) -> None:
         """Nothing: an array function has no engine."""
-        return ()
 
     def _limit(
         self, spec: OpSpec, arrays: CaseArrays, framework: Framework, timeout: float | None

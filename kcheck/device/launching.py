@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from kcheck.model import (
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
+    STORES,
     VALUES,
     Finding,
     LaunchSpec,
@@ -41,6 +42,7 @@ from kcheck.model import (
 )
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.watched import StoreTarget, WatchedLaunch
 from kcheck.rng import derive
 
 if TYPE_CHECKING:
@@ -191,19 +193,31 @@ class LaunchingDevice:
             tensor_sums=sums,
         )
 
-    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
-        """As :meth:`kcheck.device.base.Device.special_values`."""
-        if not self._backend.sees_values:
-            return ()
-        self._backend.instrument({VALUES})
+    def watch(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        targets: Sequence[StoreTarget],
+        *,
+        values: bool,
+        timeout: float | None,
+    ) -> WatchedLaunch | None:
+        """As :meth:`kcheck.device.base.Device.watch`."""
+        if not self._backend.watches:
+            return None
+        self._backend.instrument({*([VALUES] if values else ()), *([STORES] if targets else ())})
+        taken = self._backend.near_stores(targets)
         try:
             done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
         except LaunchFault:  # the judged launch did not fail; it is too slow in this code
-            return ()
+            return None
         finally:
+            stores = taken()
             self._backend.instrument(())
             self._unstage()
-        return tuple(finding for finding in done.findings if finding.rule == VALUES)
+        if not done.launched:
+            return None
+        return WatchedLaunch(tuple(finding for finding in done.findings if finding.rule == VALUES), stores)
 
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from kcheck.model import Span
-from kcheck.span import as_typed
+from kcheck.model import Finding, OpSpec, Span
+from kcheck.model.watched import NearStore
+from kcheck.span import as_typed, is_users
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple(
@@ -62,6 +64,31 @@ def function_place(function: Any) -> Span | None:
     if code is None:
         return None
     return Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
+
+
+def users_place(place: Span | None, spec: OpSpec) -> Span | None:
+    """The user's line. If there is none, or it is in a library, the place of the function in the spec."""
+    if place is not None and is_users(place.file):
+        return replace(place, file=as_typed(place.file))
+    function = spec.launcher or spec.kernel
+    return None if function is None else function.span
+
+
+def users_store(store: NearStore) -> NearStore:
+    """A store with its line in the user's code, with paths as the user types them."""
+    lines = [line for line in (store.place, *store.stack) if line is not None and is_users(line.file)]
+    place = replace(lines[0], file=as_typed(lines[0].file)) if lines else None
+    stack = tuple(replace(call, file=as_typed(call.file)) for call in store.stack)
+    return replace(store, place=place, stack=stack if place in stack and len(stack) > 1 else ())
+
+
+def users_stack(finding: Finding, place: Span | None) -> tuple[Span, ...]:
+    """The chain of calls of a finding, with paths as the user types them. ``place`` ends it if the finding's own
+    place is in a library."""
+    calls = finding.stack or ((finding.place,) if finding.place is not None else ())
+    typed = tuple(replace(call, file=as_typed(call.file)) for call in calls)
+    whole = typed if place is None or place in typed else (*typed, place)
+    return whole if len(whole) > 1 else ()
 
 
 def one_line(error: BaseException) -> str:

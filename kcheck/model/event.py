@@ -19,7 +19,7 @@ from kcheck.model.outcome import Finding
 from kcheck.model.shard import Part, Shard, Tally
 from kcheck.model.snapshot import Snapshot
 from kcheck.model.verdict import Verdict
-from kcheck.span import Fault
+from kcheck.span import Fault, Span
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array
@@ -71,6 +71,7 @@ class SpecStarted:
 
     ``sources`` are the SHA-256 digests of the files that its verdicts depend on, by path from the root; empty if
     the run is not stored. ``part`` is the range of its cases, if this run has only some of them.
+    ``kernel`` is the line that defines the kernel or launcher, if the text of its file shows it.
     """
 
     path: str
@@ -84,6 +85,7 @@ class SpecStarted:
     root: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     part: Part | None = None
+    kernel: Span | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -24,3 +24,25 @@ def offset_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int
     in the unit of the strides. The array must not be empty."""
     ends = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+
+
+def offset_of(index: Sequence[int], strides: Sequence[int]) -> int:
+    """The offset of an element from the one at index 0, in the unit of the strides."""
+    return sum(i * stride for i, stride in zip(index, strides, strict=True))
+
+
+def index_in_gap(offset: int, strides: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """The index that leads to an offset, and what is left of the offset.
+
+    For an offset in a gap between the elements of an array, an index is out of range, or something is left.
+
+    Args:
+        offset: from the element at index 0; not negative if no stride is.
+    """
+    index = [0] * len(strides)
+    for axis in sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])):
+        stride = strides[axis]
+        if stride:
+            index[axis] = offset // stride if stride > 0 else -(offset // -stride)
+            offset -= index[axis] * stride
+    return tuple(index), offset

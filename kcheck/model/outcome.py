@@ -89,6 +89,11 @@ class Finding:
         return self.stack[self.stack.index(self.place) + 1 :] if self.place in self.stack else ()
 
 
+OF_ELEMENTS = frozenset({"guard", "mutated", "unwritten", "nondeterministic"})
+"""The rules of findings about an element of an array after a launch. Their place is that of a store, which is
+known for a few cases only, so cases are grouped by the array."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Outcome:
     """The result of running a case on a device.

@@ -53,6 +53,8 @@ COVERAGE = "coverage"
 """The name, next to those of sanitizers, for instrumented code that only measures coverage."""
 VALUES = "values"
 """The same for code that records which operations make a NaN or an infinity."""
+STORES = "stores"
+"""The same for code that records which stores come nearest to watched bytes."""
 
 
 @dataclass(frozen=True, slots=True)

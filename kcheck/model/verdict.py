@@ -10,6 +10,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
+from kcheck.span import Span
 
 UNSUPPORTED = "unsupported"
 """The rule of a finding that the device cannot run a kernel."""
@@ -77,6 +78,7 @@ class Comparison:
         ratio: the largest error divided by the allowed error, over finite elements; at most 1 if all pass.
         why: the kind of special-value mismatch, such as ``NaN where the reference is finite``; otherwise empty.
         error_map: where the wrong elements are; None if there are none.
+        place: the line that stored the worst element last, if it is known.
     """
 
     output: str
@@ -100,6 +102,7 @@ class Comparison:
     ratio: float | None = None
     why: str = ""
     error_map: ErrorMap | None = None
+    place: Span | None = None
 
 
 _ROUNDING = " is within the rounding of "

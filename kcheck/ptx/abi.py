@@ -73,6 +73,7 @@ class Checks:
         overflow: 32-bit arithmetic that wraps on its way to an address.
         cover: not a check: the code records which basic blocks and which edges of branches were reached.
         values: not a check: the code records which operations make a NaN or an infinity.
+        stores: not a check: the code records which stores come nearest to watched bytes.
     """
 
     race: bool = False
@@ -80,9 +81,10 @@ class Checks:
     overflow: bool = False
     cover: bool = False
     values: bool = False
+    stores: bool = False
 
     def __str__(self) -> str:
-        names = [name for name in ("race", "init", "overflow", "cover", "values") if getattr(self, name)]
+        names = [name for name in ("race", "init", "overflow", "cover", "values", "stores") if getattr(self, name)]
         return "+".join(names) or "none"
 
 
@@ -218,6 +220,7 @@ class Launch(ctypes.Structure):
         ("textures", ctypes.c_uint64),  # address of Texture[texture_count]
         ("texture_count", ctypes.c_uint64),
         ("coverage", ctypes.c_uint64),  # address of uint8[]: a byte for each of Program.points
+        ("watch", ctypes.c_uint64),  # address of watch_records.StoreWatch, for Checks.stores
     ]
 
 

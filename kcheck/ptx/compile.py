@@ -20,6 +20,7 @@ from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
 from kcheck.ptx.sanitizers.race.hooks import Racecheck
 from kcheck.ptx.sanitizers.special_values import SpecialValues
+from kcheck.ptx.sanitizers.store_watch import WatchedStores
 from kcheck.ptx.syntax.ast import Module
 
 NO_CHECKS, _NOTHING = Checks(), MemoryUse()
@@ -81,6 +82,8 @@ def lower_checked(
         subscribed = (*subscribed, coverage)
     if checks.values:
         subscribed = (*subscribed, SpecialValues())
+    if checks.stores:
+        subscribed = (*subscribed, WatchedStores())
     program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
     return replace(program, checks=checks, points=tuple(coverage.points))
 

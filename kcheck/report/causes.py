@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
+from kcheck.model.outcome import OF_ELEMENTS
+from kcheck.report.wording import SYMPTOMS
 
 _RULES = (
     *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be checked
@@ -157,6 +159,8 @@ def _is_number(finding: Finding) -> bool:
 def _key(finding: Finding) -> Key:
     if _is_number(finding):
         return finding.rule, finding.kernel or "", _MORE
+    if finding.array and finding.rule in OF_ELEMENTS:
+        return finding.rule, "", _ARRAY + finding.array
     lines = sorted({f"{place.file}:{place.line}" for place in (finding.place, finding.other_place) if place})
     where = "\n".join(lines) if lines else _ARRAY + finding.array if finding.array else finding.message
     return finding.rule, finding.kernel or "", where
@@ -294,7 +298,7 @@ def _grouped(warnings: Sequence[Warned]) -> list[Warned]:
 def place_words(finding: Finding) -> str:
     """What a rule finds, and on which lines: ``races at lines 28 and 31``."""
     rule, _, where = _key(finding)
-    words = _WORDS.get(rule, rule)
+    words = SYMPTOMS.get(rule, rule)
     return _at_lines(words, where) if _is_located(_key(finding)) else f"more {words}"
 
 
@@ -368,7 +372,7 @@ class _Making:
             others = {(_rank(key), self._words(key)) for key in self.shown[number] if key not in told}
             rules = {key[0] for key in self.shown[number]}
             for other in others:
-                if other[1] != _WORDS["invariant"] or "mismatch" not in rules:  # wrong values break invariants
+                if other[1] != SYMPTOMS["invariant"] or "mismatch" not in rules:  # wrong values break invariants
                     counts[other] = counts.get(other, 0) + 1
         for (_, words), number in sorted(counts.items()):
             yield words, number
@@ -376,25 +380,9 @@ class _Making:
     def _words(self, key: Key) -> str:
         """A symptom in words: ``races at lines 28 and 31``; without the lines if the rule is not this cause's."""
         rule, _, where = key
-        words = _WORDS.get(rule, rule)
+        words = SYMPTOMS.get(rule, rule)
         if rule != self.key[0]:
             return words
         if where.startswith(_ARRAY):
             return f"{words} of {where.removeprefix(_ARRAY)}"
         return _at_lines(words, where) if _is_located(key) else f"more {words}"
-
-
-_WORDS = {
-    "memcheck": "invalid accesses",
-    "guard": "writes outside an array",
-    "mutated": "modified inputs",
-    "synccheck": "invalid barriers",
-    "racecheck": "races",
-    "initcheck": "uninitialized reads",
-    "unwritten": "unwritten elements",
-    "overflow": "integer overflows",
-    "mismatch": "wrong values",
-    "invariant": "broken invariants",
-    "nondeterministic": "varying results",
-}
-"""The findings of each rule, as a plural noun for counts: ``wrong values in 9 of 11 cases``."""

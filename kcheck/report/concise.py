@@ -1,6 +1,7 @@
 """One line for each place that is wrong: ``file:line:col: rule: message``, for editors and ``grep``.
 
-A finding without a source line, such as a mismatch, is reported at the line of the spec that names the kernel. The
+A finding without a source line is reported at the line that defines the kernel, or if that is unknown, at the line
+of the spec that names it. The
 lines of a spec appear when it ends, sorted by file and line.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from kcheck.model import CaseFinished, Event, Finding, Span, SpecFinished, SpecRefused, SpecStarted
+from kcheck.model.outcome import OF_ELEMENTS
 from kcheck.model.paths import file_name
 from kcheck.report import ReportSettings, layout, plain, wording
 from kcheck.report.causes import simplicity
@@ -55,7 +57,7 @@ class ConciseReporter:
             return
         name = file_name(started.path)
         path = as_typed(os.path.join(started.root, name)) if started.root else name
-        here = Span(path, started.line)
+        here = started.kernel or Span(path, started.line)
         simplest: dict[_Key, tuple[Finding, CaseFinished | None]] = {}
         counts: dict[_Key, int] = {}
         for finding in findings:
@@ -80,7 +82,8 @@ class ConciseReporter:
 
 def _key(finding: Finding, here: Span) -> _Key:
     place = finding.place or here
-    return f"{place.file}:{place.line}", finding.rule, finding.severity, finding.array or ""
+    where = "" if finding.rule in (*OF_ELEMENTS, "mismatch") else f"{place.file}:{place.line}"
+    return where, finding.rule, finding.severity, finding.array or ""
 
 
 def _found(event: CaseFinished) -> Iterator[Finding]:
@@ -88,4 +91,4 @@ def _found(event: CaseFinished) -> Iterator[Finding]:
     yield from event.verdict.findings
     for comparison in event.verdict.comparisons:
         if not comparison.passed:
-            yield Finding("mismatch", extent(comparison), array=comparison.output)
+            yield Finding("mismatch", extent(comparison), array=comparison.output, place=comparison.place)

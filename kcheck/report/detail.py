@@ -95,7 +95,7 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[DetailRo
         yield from finding_rows(finding, source)
     for comparison in verdict.comparisons:
         if not comparison.passed:
-            yield from comparison_rows(comparison)
+            yield from comparison_rows(comparison, source)
     for finding in later:
         yield from finding_rows(finding, source)
     case = verdict.case
@@ -121,8 +121,8 @@ def extent(comparison: Comparison) -> str:
     return plain.line(text)
 
 
-def comparison_rows(comparison: Comparison) -> Iterator[DetailRow]:
-    """An output that differs: how much of it, and its worst element."""
+def comparison_rows(comparison: Comparison, source: ReadLine = read_line) -> Iterator[DetailRow]:
+    """An output that differs: how much of it, its worst element, and the line that stored that."""
     yield sentence("mismatch", extent(comparison), "wrong")
     if comparison.worst is not None or comparison.actual is not None:
         yield DetailRow("actual", (wording.value(comparison.actual, comparison.dtype),), role="wrong")
@@ -136,6 +136,10 @@ def comparison_rows(comparison: Comparison) -> Iterator[DetailRow]:
         sizes.append(f"max ulp {wording.ulps(comparison.max_ulp)}")
     if comparison.error is not None:
         yield DetailRow("error", (wording.measure(comparison.error), *sizes))
+    if comparison.place is not None:
+        yield DetailRow("stored at", (plain.line(comparison.place.short),), role="place")
+        if line := source(comparison.place):
+            yield _source_row(comparison.place, line)
     if comparison.not_judged:
         yield sentence(
             "note",

@@ -293,6 +293,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "max_scaled": value(comparison.max_scaled),
         "ratio": value(comparison.ratio),
         "why": comparison.why,
+        "place": _place(comparison.place),
     }
 
 

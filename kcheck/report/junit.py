@@ -27,6 +27,7 @@ from kcheck.model import (
     SpecRefused,
     SpecStarted,
     Status,
+    Verdict,
 )
 from kcheck.model.paths import OP_MARK, file_name
 from kcheck.report import ReportSettings, plain, wording
@@ -95,7 +96,7 @@ class JunitReporter:
         if self._open is None:
             return
         verdict = event.verdict
-        file, line = _place(verdict.findings) or (file_name(event.path), event.line)
+        file, line = _case_place(verdict, self._open.started) or (file_name(event.path), event.line)
         case = TestCase(
             self._unique(plain.line(verdict.case.id)),
             classname=_classname(event.path),
@@ -193,6 +194,17 @@ def _place(findings: Iterable[Finding]) -> tuple[str, int] | None:
     for _, place in sorted(places, key=lambda pair: pair[0]):
         return place.file, place.line
     return None
+
+
+def _case_place(verdict: Verdict, started: SpecStarted) -> tuple[str, int] | None:
+    """File and line of a finding; otherwise of the store of an output that differs; otherwise, if the case failed,
+    of the kernel. None if none of them is known."""
+    errors = [finding for finding in verdict.findings if finding.severity == "error"]
+    stores = (comparison.place for comparison in verdict.comparisons if not comparison.passed)
+    kernel = started.kernel if verdict.status is Status.FAILED else None
+    store = next((place for place in (*stores, kernel) if place is not None), None)
+    found = _place(errors) or (None if store is None else (store.file, store.line))
+    return found or _place(verdict.findings)
 
 
 def _type(event: CaseFinished) -> str:

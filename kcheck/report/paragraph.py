@@ -94,7 +94,7 @@ def _rows(cause: Cause, cases: str, source: ReadLine, form: _Form) -> Iterator[D
     if cause.rule == "mismatch":
         differing = [comparison for comparison in verdict.comparisons if not comparison.passed]
         for comparison in differing[:1]:
-            yield from comparison_rows(comparison)
+            yield from comparison_rows(comparison, source)
         if not differing:
             yield sentence("failed", "for an unknown reason", "wrong")
     else:

@@ -31,7 +31,8 @@ class Problem:
     Attributes:
         op: empty for a spec that was not run.
         spec: path of the spec.
-        place: the kernel's own line if a finding has one, otherwise the line of the spec that names the kernel.
+        place: the line of a finding or of the store of a wrong element; otherwise the line that defines the
+            kernel; for a problem of the spec, the line of the spec that names the kernel.
         other: the line of the second thread of a race.
         finding: None for an output that differs.
         cases: how many cases show it, and the condition: ``9 of 12: every T, K > 0``; empty for a whole spec.
@@ -134,7 +135,8 @@ def _of_cause(opened: OpenSpec, cause: Cause, source: ReadLine) -> Problem:
         message = extent(differing[0]) if differing else "failed for an unknown reason"
         started = opened.started
         path = plain.line(started.path)
-        base = Problem(plain.line(started.op), path, plain.line(cause.rule), "error", message, "", _here(opened))
+        place = next((comparison.place for comparison in differing), None) or _kernel(opened)
+        base = Problem(plain.line(started.op), path, plain.line(cause.rule), "error", message, "", place)
     seed = str(verdict.case.seed) not in cause.simplest.replay
     return replace(
         base,
@@ -150,9 +152,14 @@ def _of_cause(opened: OpenSpec, cause: Cause, source: ReadLine) -> Problem:
 
 def _places(opened: OpenSpec, finding: Finding) -> tuple[Span, Span | None]:
     if finding.place is None or not is_users(finding.place.file):
-        return _here(opened), None
+        return _kernel(opened) if finding.kernel or finding.array else _here(opened), None
     other = finding.other_place
     return finding.place, other if other is not None and is_users(other.file) else None
+
+
+def _kernel(opened: OpenSpec) -> Span:
+    """The line that defines the kernel, otherwise the line of the spec that names it."""
+    return opened.started.kernel or _here(opened)
 
 
 def _here(opened: OpenSpec) -> Span:

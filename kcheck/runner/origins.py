@@ -1,54 +1,162 @@
-"""Where the NaN or infinity of a wrong output comes from: another launch records the operations that make them.
+"""Where a failure comes from, by another launch that watches: the stores to an element that is wrong or was not
+written, and the operations that make the NaN or infinity of a wrong output.
 
-Only the first failing case with each kind of mismatch is launched again.
+Of the cases that fail in the same way, those are launched again that are simpler than all before, because a report
+shows the simplest one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
-from kcheck.cases import CaseArrays
+from kcheck.cases import Allocation, CaseArrays
 from kcheck.device import Device
+from kcheck.device.harvest import gap_offset
 from kcheck.model import Comparison, Finding, OpSpec, Status, Verdict
+from kcheck.model.indexing import index_in_gap, offset_of
+from kcheck.model.listing import listed
+from kcheck.model.outcome import OF_ELEMENTS
+from kcheck.model.watched import NearStore, StoreTarget
+from kcheck.report.causes import simplicity
+from kcheck.report.wording import element
 
 _PLACES = 3
 """The most operations to name: in more places, NaN and infinities are part of how the kernel computes."""
 
+Failure: TypeAlias = Finding | Comparison
 
-class SpecialOrigins:
-    """Explains the mismatches of one spec."""
+
+class FailureOrigins:
+    """Explains the failures of one spec."""
 
     def __init__(self) -> None:
-        self._explained: set[tuple[str, str]] = set()
+        self._simplest: dict[
+            tuple[str, str], tuple[float, int, int, int]
+        ] = {}  # the cases that were launched again
+        self._noted: set[tuple[str, str]] = set()
 
     def explained(
         self, spec: OpSpec, device: Device, arrays: CaseArrays, verdict: Verdict, timeout: float | None
     ) -> Verdict:
-        """The verdict with a note for each output with a NaN or an infinity that the reference does not have."""
-        wrong = list(self._unexplained(verdict))
-        if not wrong:
+        """The verdict with the lines of the stores, and a note for each output with a NaN or an infinity that the
+        reference does not have."""
+        failures = list(self._unexplained(verdict))
+        if not failures:
             return verdict
-        made = device.special_values(spec, arrays, timeout=timeout)
-        notes = (note(spec, comparison, made) for comparison in wrong)
-        return replace(verdict, notes=(*verdict.notes, *filter(None, notes)))
+        special = [one for one in failures if isinstance(one, Comparison) and self._is_new(one)]
+        sought = [(one, target) for one in failures if (target := _target(arrays, one)) is not None]
+        targets = [target for _, target in sought]
+        seen = device.watch(spec, arrays, targets, values=bool(special), timeout=timeout)
+        if seen is None:
+            return verdict
+        notes = filter(None, (note(spec, comparison, seen.values) for comparison in special))
+        told = {
+            id(failure): _told(failure, arrays, stores)
+            for (failure, _), stores in zip(sought, seen.stores, strict=True)
+        }
+        findings = [told.get(id(finding), finding) for finding in verdict.findings]
+        comparisons = [told.get(id(comparison), comparison) for comparison in verdict.comparisons]
+        return replace(
+            verdict,
+            notes=(*verdict.notes, *notes),
+            findings=tuple(one for one in findings if isinstance(one, Finding)),
+            comparisons=tuple(one for one in comparisons if isinstance(one, Comparison)),
+        )
 
-    def _unexplained(self, verdict: Verdict) -> Iterator[Comparison]:
-        if verdict.status is not Status.FAILED or any(one.severity == "error" for one in verdict.findings):
+    def _is_new(self, comparison: Comparison) -> bool:
+        """Whether an output has a NaN or an infinity that the reference does not have, for the first time."""
+        key = comparison.output, comparison.why
+        if not comparison.why.startswith(("NaN where", "infinite where")) or key in self._noted:
+            return False
+        self._noted.add(key)
+        return True
+
+    def _unexplained(self, verdict: Verdict) -> Iterator[Failure]:
+        """What is wrong with an element, unless another finding explains it or a simpler case showed it before."""
+        errors = {finding.rule for finding in verdict.findings if finding.severity == "error"}
+        if verdict.status is not Status.FAILED or not errors <= {*OF_ELEMENTS, "invariant"}:
             return
+        found: dict[tuple[str, str], Failure] = {}
+        for finding in verdict.findings:
+            if finding.rule in OF_ELEMENTS and finding.array is not None and finding.index is not None:
+                found.setdefault((finding.rule, finding.array), finding)
         for comparison in verdict.comparisons:
-            key = (comparison.output, comparison.why)
-            is_special = comparison.why.startswith(("NaN where", "infinite where"))
-            if not comparison.passed and is_special and key not in self._explained:
-                self._explained.add(key)
-                yield comparison
+            if not comparison.passed and comparison.worst is not None:
+                found["mismatch " + comparison.why, comparison.output] = comparison
+        simple = simplicity(verdict)
+        if all(key in self._simplest and self._simplest[key] <= simple for key in found):
+            return
+        self._simplest.update(dict.fromkeys(found, simple))
+        yield from found.values()
+
+
+def _target(arrays: CaseArrays, failure: Failure) -> StoreTarget | None:
+    """The element of a failure; None if it is not one."""
+    if isinstance(failure, Comparison):
+        name, index = failure.output, failure.worst
+    else:
+        name, index = failure.array or "", failure.index
+    memory = _memory(arrays, name)
+    if memory is None or index is None or len(index) != len(memory.shape):
+        return None
+    if isinstance(failure, Finding) and failure.rule == "guard":
+        return StoreTarget(memory.name, gap_offset(memory, index), 1)
+    return StoreTarget(memory.name, offset_of(index, memory.strides), memory.dtype.itemsize)
+
+
+def _memory(arrays: CaseArrays, name: str) -> Allocation | None:
+    try:
+        return arrays.allocation(name)
+    except KeyError:
+        return None
+
+
+def _told(failure: Failure, arrays: CaseArrays, stores: Sequence[NearStore]) -> Failure:
+    """A failure with the place of a store: the last one to the element; of an unwritten element, the nearest."""
+    if isinstance(failure, Finding) and failure.rule == "unwritten":
+        return _with_nearest(failure, arrays, stores)
+    if not stores or stores[0].distance != 0:
+        return failure
+    last = stores[0]
+    if isinstance(failure, Comparison):
+        return replace(failure, place=last.place)
+    told = replace(failure, kernel=last.kernel, place=last.place, stack=last.stack)
+    if failure.rule != "guard":
+        return told
+    unit: Literal["program", "block"] = "program" if last.thread is None else "block"
+    return replace(told, block=last.block, thread=last.thread, unit=unit)
+
+
+def _with_nearest(finding: Finding, arrays: CaseArrays, stores: Sequence[NearStore]) -> Finding:
+    memory = _memory(arrays, finding.array or "")
+    if memory is None or finding.index is None:
+        return finding
+    if not stores:
+        return replace(finding, message=f"{finding.message}; no thread stores to {finding.array}")
+    nearest = stores[0]
+    if nearest.distance is None:
+        lines = sorted({store.place.line for store in stores if store.place is not None})
+        where = f" at line{'s' * (len(lines) > 1)} {listed(lines)}" if lines else ""
+        message = (
+            f"{finding.message}; no thread executes the store{'s' * (len(lines) > 1)} to {finding.array}{where}"
+        )
+        return replace(finding, message=message, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
+    if not nearest.distance:  # the kernel wrote the bytes with which kcheck marks unwritten elements
+        return finding
+    index, _ = index_in_gap(nearest.offset, memory.strides)
+    stored, sought = (element(finding.array or "", i) for i in (index, finding.index))
+    who = "the nearest store is" if nearest.place is None else f"line {nearest.place.line} stores"
+    message = f"{finding.message}; {who} to {stored}, but never to {sought}"
+    return replace(finding, message=message, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
 
 
 def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
     """One sentence with the operations that make the special values of an output; empty if they are not known.
 
     Args:
-        made: as :meth:`kcheck.device.base.Device.special_values` returns them.
+        made: :attr:`kcheck.model.watched.WatchedLaunch.values`.
     """
     nans, infinities = (
         [finding for finding in made if finding.message.endswith(end)] for end in ("NaN", "infinite")
@@ -60,5 +168,4 @@ def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
     told = dict.fromkeys(f"{finding.place.short}: {finding.message}" for finding in origins if finding.place)
     if not told or len(told) > _PLACES:
         return ""
-    element = f"{comparison.output}{list(comparison.worst)}" if comparison.worst else comparison.output
-    return f"{spec.op}: {element} is {comparison.why}; {', then '.join(told)}"
+    return f"{spec.op}: {element(comparison.output, comparison.worst)} is {comparison.why}; {', then '.join(told)}"

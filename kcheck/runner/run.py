@@ -39,6 +39,7 @@ from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import parse
 from kcheck.runner.work import CaseExecutor, InProcess, Said, SpecWork
+from kcheck.specfile.definition import definition_place
 from kcheck.version import __version__
 
 
@@ -226,6 +227,7 @@ class _Run:
                 spec.root,
                 prepared.sources,
                 part,
+                definition_place(spec.root, spec.runs),
             )
             if not spec.judged and options.replay_by[:2] != ("kcheck", "try"):  # which says so itself
                 self._note(f"{spec.op}: values were not compared: the spec has no reference")

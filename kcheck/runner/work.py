@@ -32,7 +32,7 @@ from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, complete, device_for, every_instrument, execute
 from kcheck.runner.options import Options
-from kcheck.runner.origins import SpecialOrigins
+from kcheck.runner.origins import FailureOrigins
 from kcheck.runner.provenance import digests
 from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
@@ -191,7 +191,7 @@ class LocalWork:
         # Earlier cases, of other shards, that self._vacuity has not observed yet.
         self._before: Sequence[Queued] = ()
         self._vacuity = Vacuity()
-        self._origins = SpecialOrigins()
+        self._origins = FailureOrigins()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
         self._only_covers = False  # the current case is instrumented at most for coverage

@@ -31,7 +31,7 @@ class SimulatorBackend(Uninstrumented):
     orders_threads = True
     any_stride = False
     compiles_in_process = False
-    sees_values = False
+    watches = False
     sanitizers: tuple[str, ...] = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, why: str = "") -> None:
