@@ -11,6 +11,7 @@ from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, RangeLabel
 from kcheck.cpu.naming import Naming, contiguous
 from kcheck.cpu.sources import local_arrays
 from kcheck.dataclass import dataclass
+from kcheck.model.indexing import out_of_range
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 
@@ -143,7 +144,7 @@ def _outside(
     of_block = None if is_shared else _of_block(label, fault, naming)
     is_shared = is_shared or of_block is not None
     index = of_block or _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
-    axis = None if index is None else _axis(index, label.shape)
+    axis = None if index is None else out_of_range(index, label.shape)
     if index is None or axis is None:
         where = _around(fault.address, label.low, label.high)
         shape = f"shape {_told_shape(tuple(map(str, label.shape)))}"
@@ -189,7 +190,7 @@ def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[in
     if len(label.shape) != 2 or not 1 < naming.shape.grid[0] == label.shape[0]:
         return None
     offset = sum(i * stride for i, stride in zip(index, label.strides, strict=True))
-    return index if label.base + offset == fault.address and _axis(index, label.shape) is not None else None
+    return index if label.base + offset == fault.address and out_of_range(index, label.shape) is not None else None
 
 
 def _of_thread(label: RangeLabel, fault: FaultRecord, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
@@ -200,15 +201,9 @@ def _of_thread(label: RangeLabel, fault: FaultRecord, naming: Naming, *, is_bloc
     numbers = [number for number, _ in _ids(fault, naming, is_block=is_block)][:3]
     for index in itertools.permutations(numbers, len(label.shape)) if len(label.shape) in (2, 3) else ():
         offset = sum(i * stride for i, stride in zip(index, label.strides, strict=True))
-        if label.base + offset == fault.address and _axis(index, label.shape) is not None:
+        if label.base + offset == fault.address and out_of_range(index, label.shape) is not None:
             return index
     return None
-
-
-def _axis(index: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
-    """The first axis on which an index is out of range."""
-    pairs = zip(index, shape, strict=True)
-    return next((axis for axis, (i, size) in enumerate(pairs) if not 0 <= i < size), None)
 
 
 def _elements(label: RangeLabel, axis: int) -> int:

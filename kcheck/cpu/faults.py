@@ -274,6 +274,9 @@ def _undefined(
         array, index, what = naming.told_global(load, fault.address)
         fix = "write it first: cuda.device_array() does not zero memory"
     message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
+    if array is not None and (gap := naming.gap(load, fault.address)) is not None:
+        array, index, what = gap
+        message, fix = f"{_UNDEFINED[kind]} {what}", "check the bound of the index: the array has gaps"
     start = place(load)
     if start is not None and start != place(site):
         message += f" (read at line {start.line})"

@@ -18,6 +18,8 @@ from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.dataclass import dataclass
 from kcheck.model import Index3
+from kcheck.model.indexing import nearest_index, out_of_range
+from kcheck.model.watched import IN_GAP
 from kcheck.ptx.abi import FaultRecord
 from kcheck.ptx.program import Program, SharedVariable, Site
 from kcheck.ptx.syntax.symbols import (
@@ -172,6 +174,20 @@ class Naming:
         if block is None:
             return None, None, f"address {address:#x}"
         return None, None, f"byte {address - block.base} of {block.told}"
+
+    def gap(self, site: Site | None, address: int) -> tuple[str | None, tuple[int, ...], str] | None:
+        """The array of an address that is in global memory between its elements, the index, and both as text."""
+        label = self.array(site, address)
+        if label is None or not label.low <= address < label.high or not label.shape:
+            return None
+        index, rest = nearest_index(address - label.base, label.shape, label.strides)
+        axis = out_of_range(index, label.shape)
+        if axis is None and rest < label.itemsize:
+            return None
+        element = f"{label.name}[{', '.join(map(str, index))}]"
+        size = f": axis {axis} has size {label.shape[axis]}" if axis is not None else ""
+        where = element if axis is not None else f"memory after {element}"
+        return label.array, index, f"{where}, which is {IN_GAP} {label.name}{size}"
 
     # --- shared memory
 

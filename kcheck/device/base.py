@@ -73,7 +73,7 @@ class Device(Protocol):
         arrays: CaseArrays,
         targets: Sequence[StoreTarget],
         *,
-        values: bool,
+        wanted: Collection[str],
         timeout: float | None,
     ) -> WatchedLaunch | None:
         """Launch a case again, in code that records what explains its failure. None if this device has no such
@@ -81,7 +81,8 @@ class Device(Protocol):
 
         Args:
             targets: the bytes for which to find the stores.
-            values: whether to record the operations that make a NaN or an infinity.
+            wanted: VALUES to record the operations that make a NaN or an infinity; GAPS and ``initcheck`` to find
+                values from the gaps of arrays.
         """
 
 

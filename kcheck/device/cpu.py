@@ -28,7 +28,7 @@ from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.places import users_place, users_stack, users_store
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.repeats import repeat
-from kcheck.device.staging import Staging, label, undefine_output
+from kcheck.device.staging import Staging, label, undefine
 from kcheck.driver.fingerprint import remember_modules
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
@@ -36,6 +36,7 @@ from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import (
+    GAPS,
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
@@ -164,6 +165,7 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
+        self._staging.gaps = GAPS in sanitizers
         if self._executor.checks != Checks() and not {VALUES, STORES} & set(sanitizers):
             self._executor.lends = self._executor.checks
 
@@ -218,7 +220,7 @@ class CpuBackend(CudaBackend):
             staged = super().stage(allocation, buffer)
             address = staged.array.device_ctypes_pointer.value - allocation.offset
             label(memory, allocation, address)
-            undefine_output(memory, allocation, address)
+            undefine(memory, allocation, address, gaps=self._staging.gaps)
             return staged
         array = self._array(
             allocation.shape,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from kcheck.cases import POISON, Allocation
 from kcheck.model import Case, DType, Finding, OpSpec
-from kcheck.model.indexing import first_index, index_in_gap, offset_of, offset_range
+from kcheck.model.indexing import first_index, nearest_index, offset_of, offset_range, out_of_range
 from kcheck.model.listing import listed
 
 if TYPE_CHECKING:
@@ -74,19 +75,18 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
 def _in_gap(memory: Allocation, offset: int) -> tuple[tuple[int, ...], str]:
     """The index of a byte between the elements of an array, and a text. The index is out of range; if none leads
     to the byte, it is that of the element before."""
-    index, _ = index_in_gap(offset, memory.strides)
-    out = [axis for axis, (i, size) in enumerate(zip(index, memory.shape, strict=True)) if not 0 <= i < size]
-    element = _at(memory.name, index)
-    if not out:
+    index, _ = nearest_index(offset, memory.shape, memory.strides)
+    axis, element = out_of_range(index, memory.shape), _at(memory.name, index)
+    if axis is None:
         return index, f"in a gap between its elements, after {element}"
     where = f"in a gap between its elements, at the address of {element}"
-    return index, f"{where}, but axis {out[0]} has size {memory.shape[out[0]]}"
+    return index, f"{where}, but axis {axis} has size {memory.shape[axis]}"
 
 
 def gap_offset(memory: Allocation, index: Sequence[int]) -> int:
     """Where the byte that an index of :func:`guard_finding` names is, from the address of the first element."""
-    inside = all(0 <= i < size for i, size in zip(index, memory.shape, strict=True))
-    return offset_of(index, memory.strides) + (memory.dtype.itemsize if inside else 0)
+    before = memory.dtype.itemsize if out_of_range(index, memory.shape) is None else 0
+    return offset_of(index, memory.strides) + before
 
 
 def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:
@@ -247,6 +247,12 @@ def extent(memory: Allocation) -> tuple[int, int]:
         return memory.offset, memory.offset
     low, high = offset_range(memory.shape, memory.strides)
     return memory.offset + low, memory.offset + high + memory.dtype.itemsize
+
+
+def has_gaps(memory: Allocation) -> bool:
+    """Whether there are bytes between the elements of an array that do not belong to it."""
+    low, high = extent(memory)
+    return high - low > math.prod(memory.shape) * memory.dtype.itemsize
 
 
 def _scalar_text(dtype: DType, written: Bytes) -> str:

@@ -136,7 +136,7 @@ class HostDevice:
         arrays: CaseArrays,
         targets: Sequence[StoreTarget],
         *,
-        values: bool,
+        wanted: Collection[str],
         timeout: float | None,
     ) -> None:
         """Nothing: an array function has no engine."""

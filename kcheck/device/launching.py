@@ -26,6 +26,7 @@ from kcheck.device.kinds.objects import Objects
 from kcheck.device.passing import passed_arguments
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.model import (
+    GAPS,
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
@@ -42,7 +43,7 @@ from kcheck.model import (
 )
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
-from kcheck.model.watched import StoreTarget, WatchedLaunch
+from kcheck.model.watched import IN_GAP, StoreTarget, WatchedLaunch
 from kcheck.rng import derive
 
 if TYPE_CHECKING:
@@ -199,13 +200,13 @@ class LaunchingDevice:
         arrays: CaseArrays,
         targets: Sequence[StoreTarget],
         *,
-        values: bool,
+        wanted: Collection[str],
         timeout: float | None,
     ) -> WatchedLaunch | None:
         """As :meth:`kcheck.device.base.Device.watch`."""
         if not self._backend.watches:
             return None
-        self._backend.instrument({*([VALUES] if values else ()), *([STORES] if targets else ())})
+        self._backend.instrument({*wanted, *([STORES] if targets else ())})
         taken = self._backend.near_stores(targets)
         try:
             done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
@@ -217,7 +218,9 @@ class LaunchingDevice:
             self._unstage()
         if not done.launched:
             return None
-        return WatchedLaunch(tuple(finding for finding in done.findings if finding.rule == VALUES), stores)
+        values = tuple(finding for finding in done.findings if finding.rule == VALUES)
+        gaps = tuple(finding for finding in done.findings if IN_GAP in finding.message)
+        return WatchedLaunch(values, gaps if GAPS in wanted else (), stores)
 
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]

@@ -14,7 +14,7 @@ import numpy as np
 from kcheck.cases import Allocation
 from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.dataclass import dataclass
-from kcheck.device.harvest import Bytes, extent
+from kcheck.device.harvest import Bytes, extent, has_gaps
 
 MOST = 16 << 20
 """The size in bytes of the largest block that is kept; larger arrays are allocated for each launch."""
@@ -32,11 +32,15 @@ class Staging:
     Args:
         memory: the memory of the device.
         tracks: whether the next launch tracks uninitialized memory.
+
+    Attributes:
+        gaps: whether gaps between the elements of inputs count as uninitialized.
     """
 
     def __init__(self, memory: Memory, tracks: Callable[[], bool]) -> None:
         self._memory = memory
         self._tracks = tracks
+        self.gaps = False
         self._blocks: dict[str, _DeviceBlock] = {}
         self._used: dict[str, None] = {}
 
@@ -57,7 +61,7 @@ class Staging:
         block.content[: buffer.size] = buffer
         if self._tracks():
             self._memory.define(block.address, buffer.size)
-            undefine_output(self._memory, allocation, block.address)
+            undefine(self._memory, allocation, block.address, gaps=self.gaps)
 
     def fetch(self, allocation: Allocation) -> Bytes:
         """A copy of the bytes of a placed allocation."""
@@ -102,8 +106,20 @@ def label(memory: Memory, allocation: Allocation, address: int) -> None:
     memory.label(named, is_exclusive=True)
 
 
-def undefine_output(memory: Memory, allocation: Allocation, address: int) -> None:
-    """Mark the elements of an output as uninitialized: they contain poison. ``address``: the buffer's."""
-    if allocation.role == "output":
-        low, high = extent(allocation)
-        memory.undefine(address + low, high - low)
+def undefine(memory: Memory, allocation: Allocation, address: int, *, gaps: bool) -> None:
+    """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison.
+
+    Args:
+        address: of the buffer.
+        gaps: also the gaps between the elements of an input.
+    """
+    low, high = extent(allocation)
+    is_output = allocation.role == "output"
+    if not is_output and not (gaps and has_gaps(allocation)):
+        return
+    memory.undefine(address + low, high - low)
+    _, tracked, distance = memory.shadow
+    if tracked and not is_output:
+        size = allocation.buffer.size
+        shadow = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + distance))
+        allocation.bytes_view(shadow)[...] = 0

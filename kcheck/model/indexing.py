@@ -31,18 +31,26 @@ def offset_of(index: Sequence[int], strides: Sequence[int]) -> int:
     return sum(i * stride for i, stride in zip(index, strides, strict=True))
 
 
-def index_in_gap(offset: int, strides: Sequence[int]) -> tuple[tuple[int, ...], int]:
+def nearest_index(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """The index that leads to an offset, and what is left of the offset.
 
-    For an offset in a gap between the elements of an array, an index is out of range, or something is left.
+    For an offset in a gap between the elements of an array, an index is out of range, or at least the size of an
+    element is left.
 
     Args:
-        offset: from the element at index 0; not negative if no stride is.
+        offset: from the element at index 0; within the array, which is not empty.
     """
     index = [0] * len(strides)
+    left = offset - offset_range(shape, strides)[0]
     for axis in sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])):
-        stride = strides[axis]
-        if stride:
-            index[axis] = offset // stride if stride > 0 else -(offset // -stride)
-            offset -= index[axis] * stride
-    return tuple(index), offset
+        step = abs(strides[axis])
+        if step:
+            steps = left // step
+            left -= steps * step
+            index[axis] = steps if strides[axis] > 0 else shape[axis] - 1 - steps
+    return tuple(index), left
+
+
+def out_of_range(index: Sequence[int], shape: Sequence[int]) -> int | None:
+    """The first axis on which an index is out of range."""
+    return next((axis for axis, (i, size) in enumerate(zip(index, shape, strict=True)) if not 0 <= i < size), None)

@@ -55,6 +55,8 @@ VALUES = "values"
 """The same for code that records which operations make a NaN or an infinity."""
 STORES = "stores"
 """The same for code that records which stores come nearest to watched bytes."""
+GAPS = "gaps"
+"""With initcheck: the gaps between the elements of inputs count as uninitialized."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from kcheck.dataclass import dataclass
 from kcheck.model.outcome import Finding, Index3
 from kcheck.span import Span
 
+IN_GAP = "in a gap between the elements of"
+"""What findings say about a value that was read from between the rows of an array."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreTarget:
@@ -53,9 +56,11 @@ class WatchedLaunch:
     Attributes:
         values: findings of the rule ``values`` for the operations that make a NaN or an infinity, in the order in
             which they do so first.
+        gaps: findings of initcheck about values from gaps between the elements of an array.
         stores: for each target, the stores to its array, the nearest first; of those that reached it, the last
             one first. Stores that no thread executed are listed only if no other store reached the array.
     """
 
     values: tuple[Finding, ...] = ()
+    gaps: tuple[Finding, ...] = ()
     stores: tuple[tuple[NearStore, ...], ...] = ()

@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device import Device
-from kcheck.device.harvest import gap_offset
-from kcheck.model import Comparison, Finding, OpSpec, Status, Verdict
-from kcheck.model.indexing import index_in_gap, offset_of
+from kcheck.device.harvest import gap_offset, has_gaps
+from kcheck.model import GAPS, VALUES, Comparison, Finding, OpSpec, Status, Verdict
+from kcheck.model.indexing import nearest_index, offset_of
 from kcheck.model.listing import listed
 from kcheck.model.outcome import OF_ELEMENTS
 from kcheck.model.watched import NearStore, StoreTarget
@@ -42,16 +42,20 @@ class FailureOrigins:
     ) -> Verdict:
         """The verdict with the lines of the stores, and a note for each output with a NaN or an infinity that the
         reference does not have."""
-        failures = list(self._unexplained(verdict))
+        checks_gaps = spec.sanitize["initcheck"] != "off" and any(map(has_gaps, arrays.allocations.values()))
+        failures = list(self._unexplained(verdict, checks_gaps=checks_gaps))
         if not failures:
             return verdict
         special = [one for one in failures if isinstance(one, Comparison) and self._is_new(one)]
         sought = [(one, target) for one in failures if (target := _target(arrays, one)) is not None]
         targets = [target for _, target in sought]
-        seen = device.watch(spec, arrays, targets, values=bool(special), timeout=timeout)
+        wrong = [one for one in failures if isinstance(one, Comparison) and checks_gaps]
+        wanted = {*([VALUES] if special else ()), *(["initcheck", GAPS] if wrong else ())}
+        seen = device.watch(spec, arrays, targets, wanted=wanted, timeout=timeout)
         if seen is None:
             return verdict
-        notes = filter(None, (note(spec, comparison, seen.values) for comparison in special))
+        notes = [note(spec, comparison, seen.values) for comparison in special]
+        notes += [self._of_gap(spec, gap) for gap in seen.gaps]
         told = {
             id(failure): _told(failure, arrays, stores)
             for (failure, _), stores in zip(sought, seen.stores, strict=True)
@@ -60,7 +64,7 @@ class FailureOrigins:
         comparisons = [told.get(id(comparison), comparison) for comparison in verdict.comparisons]
         return replace(
             verdict,
-            notes=(*verdict.notes, *notes),
+            notes=(*verdict.notes, *filter(None, notes)),
             findings=tuple(one for one in findings if isinstance(one, Finding)),
             comparisons=tuple(one for one in comparisons if isinstance(one, Comparison)),
         )
@@ -73,8 +77,20 @@ class FailureOrigins:
         self._noted.add(key)
         return True
 
-    def _unexplained(self, verdict: Verdict) -> Iterator[Failure]:
-        """What is wrong with an element, unless another finding explains it or a simpler case showed it before."""
+    def _of_gap(self, spec: OpSpec, gap: Finding) -> str:
+        """The note about a value from a gap between elements of an array; empty if there was one for its line."""
+        key = gap.array or "", str(gap.place)
+        if gap.place is None or key in self._noted:
+            return ""
+        self._noted.add(key)
+        return f"{spec.op}: {gap.place.short}: {gap.message}"
+
+    def _unexplained(self, verdict: Verdict, *, checks_gaps: bool) -> Iterator[Failure]:
+        """What is wrong with an element, unless another finding explains it or a simpler case showed it before.
+
+        Args:
+            checks_gaps: the case also shows whether values come from gaps in arrays.
+        """
         errors = {finding.rule for finding in verdict.findings if finding.severity == "error"}
         if verdict.status is not Status.FAILED or not errors <= {*OF_ELEMENTS, "invariant"}:
             return
@@ -86,9 +102,10 @@ class FailureOrigins:
             if not comparison.passed and comparison.worst is not None:
                 found["mismatch " + comparison.why, comparison.output] = comparison
         simple = simplicity(verdict)
-        if all(key in self._simplest and self._simplest[key] <= simple for key in found):
+        keys = [*found, *((f"{rule}, {GAPS}", array) for rule, array in found if checks_gaps)]
+        if all(key in self._simplest and self._simplest[key] <= simple for key in keys):
             return
-        self._simplest.update(dict.fromkeys(found, simple))
+        self._simplest.update(dict.fromkeys(keys, simple))
         yield from found.values()
 
 
@@ -145,7 +162,7 @@ def _with_nearest(finding: Finding, arrays: CaseArrays, stores: Sequence[NearSto
         return replace(finding, message=message, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
     if not nearest.distance:  # the kernel wrote the bytes with which kcheck marks unwritten elements
         return finding
-    index, _ = index_in_gap(nearest.offset, memory.strides)
+    index, _ = nearest_index(nearest.offset, memory.shape, memory.strides)
     stored, sought = (element(finding.array or "", i) for i in (index, finding.index))
     who = "the nearest store is" if nearest.place is None else f"line {nearest.place.line} stores"
     message = f"{finding.message}; {who} to {stored}, but never to {sought}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,15 @@ def gap(x, y):
             y[i, j] = 2 * x[i, j]
         if i < y.shape[0] - 1 and y.strides[0] > n * y.itemsize:
             y[i, n] = 0
+
+@cuda.jit
+def over(x, y):
+    i, n = cuda.grid(1), x.shape[1]
+    if i < x.shape[0]:
+        total = x.dtype.type(0)
+        for j in range(n + 1 if i < x.shape[0] - 1 else n):
+            total += x[i, j]
+        y[i] = total
 """
 CPP = """
 extern "C" __global__ void unwritten(const float* x, float* y, int n) {
@@ -61,6 +71,14 @@ extern "C" __global__ void gap(const float* x, float* y, int m, int n, int from,
     y[i * to + j] = 2 * x[i * from + j];
   if (i < m - 1 && to > n)
     y[i * to + n] = 0;
+}
+extern "C" __global__ void over(const float* x, float* y, int m, int n, int from) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i >= m) return;
+  float total = 0;
+  for (int j = 0; j < n + (i < m - 1); ++j)
+    total += x[i * from + j];
+  y[i] = total;
 }
 """
 TRITON = """
@@ -88,6 +106,14 @@ def gap(x, y, m, n, start, to, BLOCK: tl.constexpr):
         a = tl.load(x + i * start + j, mask=i < m, other=0.0)
         tl.store(y + i * to + j, 2 * a, mask=i < m)
     tl.store(y + i * to + n, i * 0.0, mask=(i < m - 1) & (to > n))
+
+@triton.jit
+def over(x, y, m, n, start, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for j in range(n + 1):
+        total += tl.load(x + i * start + j, mask=(i < m - 1) | ((i < m) & (j < n)), other=0.0)
+    tl.store(y + i, total, mask=i < m)
 """
 PTX = """
 .version 7.8
@@ -138,6 +164,18 @@ GAPS = {
         ("cpp", "hip"), f'{ROWS}launch: {{args: [{GAP_ARGS}], grid: ["ceildiv(M, 64)"], block: [64]}}'
     ),
 }
+SUMS = """
+reference: references/r.py:total
+dims: {M: [70, 80], N: [3, 20]}
+inputs: {x: {shape: [M, N], layouts: [padded]}}
+outputs: {y: [M]}
+"""
+SUM_ARGS = "x, y, {M: int32}, {N: int32}, {stride: [x, 0], dtype: int32}"
+OVER = {
+    "numba": SUMS + 'launch: {args: [x, y], grid: ["ceildiv(M, 64)"], block: [64]}',
+    "triton": f'{SUMS}{BLOCK}launch: {{args: [{SUM_ARGS}], grid: ["ceildiv(M, 64)"]}}',
+    "cpp": f'{SUMS}launch: {{args: [{SUM_ARGS}], grid: ["ceildiv(M, 64)"], block: [64]}}',
+}
 RULES = {"unwritten": "y[i] = 2 * x[i]", "wrong": "x[i] + 1", "gap": "n] = 0"}
 TRITON_LINES = {"unwritten": "i != 7", "wrong": "a + 1", "gap": "i * 0.0"}
 
@@ -160,6 +198,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> KindsProject:
             made.spec(f"{language}_{rule}", f"kernel: {path}:{rule}\n{keys}\ndims: {{N: [20, 256]}}")
         if language in GAPS:
             made.spec(f"{language}_gap", f"kernel: {path}:gap\n{GAPS[language]}")
+        if language in OVER:
+            made.spec(f"{language}_over", f"kernel: {path}:over\n{OVER[language]}")
     return made
 
 
@@ -208,6 +248,20 @@ def test_a_write_between_the_rows_of_an_array_names_its_line(
     assert finding["place"]["line"] == line_of(language, "gap")
     assert f"at the address of y[{row}, {column}], but axis 1 has size {column}" in finding["message"]
     assert finding["block"] is not None
+
+
+@pytest.mark.parametrize("language", OVER)
+def test_a_value_from_between_the_rows_of_an_array_is_named_with_its_line(
+    report: dict[str, dict[str, Any]], language: str
+) -> None:
+    """The sum includes the column after the row."""
+    spec = report[f"{language}_over"]
+    text = LANGUAGES[language][1].lstrip("\n")
+    load = next(n for n, line in enumerate(text.splitlines(), 1) if "total += " in line)
+    found = re.compile(
+        rf"computed with x\[\d+, (\d+)\], which is in a gap .*: axis 1 has size \1 \(.* line {load}\)"
+    )
+    assert any(found.search(note) for note in spec["notes"]), spec["notes"]
 
 
 def test_annotations_and_tests_point_to_the_store(project: KindsProject) -> None:
