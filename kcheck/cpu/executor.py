@@ -31,11 +31,12 @@ from kcheck.cpu.reached import ReachedCode, new_table
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Job, Scheduler, TierUp
+from kcheck.cpu.scratch import Scratch
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, LaunchedAlone, TieredKernels, looks
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3, TensorSum
-from kcheck.ptx.abi import Checks, FaultKind
+from kcheck.ptx.abi import SCRATCH, Checks, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
@@ -80,7 +81,7 @@ class Executor:
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
-        stores: what launches with ``Checks.stores`` stored near watched bytes.
+        stores: what launches with ``Checks.stores`` stored near watched bytes; ``scratch``: no outputs.
         last: the last launch, if :meth:`again` can run it.
     """
 
@@ -122,7 +123,7 @@ class Executor:
         self._lock = threading.Lock()
         self.seen: list[KernelLaunch] | None = None
         self.reached = ReachedCode()
-        self.stores = NearStores(memory)
+        self.stores, self.scratch = NearStores(memory), Scratch(memory)
         self.last: LaunchedAlone | None = None
 
     @property
@@ -483,15 +484,16 @@ class Executor:
     def _recorded(self, context: LaunchContext, program: Program, launch: KernelLaunch) -> object:
         """Set where a launch records what it reaches and stores; returns what that points to."""
         stores = self.stores.begin(program, context, launch) if program.checks.stores else None
+        scratch = self.scratch.begin(context) if program.checks.init else None
         if not program.checks.cover:
-            return stores
+            return stores, scratch
         # Lent code records what it reaches even if the launch does not need it.
         table = self.reached.table(program, launch.module.text) if self.checks.cover else new_table(program)
         context.coverage = ctypes.addressof(table)
-        return stores, table
+        return stores, scratch, table
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
         """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""
-        if self.checks == NO_CHECKS and finding.rule in CHECKS:
+        if self.checks == NO_CHECKS and finding.rule in (*CHECKS, SCRATCH):
             return
         self.report(in_words_of_source(finding, is_triton=launch.module.replicates))

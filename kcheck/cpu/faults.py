@@ -45,6 +45,7 @@ _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "branches on",
     FaultKind.UNDEFINED_ADDRESS: "computes an address with",
     FaultKind.UNDEFINED_STORE: "stores a value computed with",
+    FaultKind.UNDEFINED_SCRATCH: "stores a value computed with",
     FaultKind.UNDEFINED_ATOMIC: "atomically updates",
 }
 

@@ -28,7 +28,8 @@ from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.places import users_place, users_stack, users_store
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.repeats import repeat
-from kcheck.device.staging import Staging, label, undefine
+from kcheck.device.scratch_stores import with_scratch
+from kcheck.device.staging import Staging
 from kcheck.driver.fingerprint import remember_modules
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
@@ -137,6 +138,7 @@ class CpuBackend(CudaBackend):
         machine = _installed(capability(targets)).machine
         self._machine, self._executor = machine, machine.executor
         self._executor.report = self._found.append
+        self._executor.scratch.is_known = True
         super().__init__("cpu")
         self._staging = Staging(self._executor.memory, lambda: self._executor.checks.init)
         self._pointer: Callable[..., Any] = import_module("numba.cuda.cudadrv.driver").MemoryPointer
@@ -214,13 +216,12 @@ class CpuBackend(CudaBackend):
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU. Also label the array's bytes with its name, and let kernels access only those."""
-        memory = self._executor.memory
         address = self._staging.place(allocation, buffer)
         if address is None:
             staged = super().stage(allocation, buffer)
             address = staged.array.device_ctypes_pointer.value - allocation.offset
-            label(memory, allocation, address)
-            undefine(memory, allocation, address, gaps=self._staging.gaps)
+            self._staging.label(allocation, address)
+            self._staging.undefine(allocation, address)
             return staged
         array = self._array(
             allocation.shape,
@@ -310,7 +311,7 @@ class CpuBackend(CudaBackend):
         aliases = {name: output.alias or name for name, output in spec.outputs.items()}
         allowed = {aliases.get(name, name) for name in spec.allow_races}
         told = []
-        for finding in self._found:
+        for finding in with_scratch(self._found, self._staging.garbled):
             rule, fix = finding.rule, finding.fix
             if rule == "compile":  # NVVM accepted the code, but kcheck does not support it
                 kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]

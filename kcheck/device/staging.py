@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kcheck.cases import Allocation
+from kcheck.cases import POISON, Allocation
 from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.dataclass import dataclass
-from kcheck.device.harvest import Bytes, extent, has_gaps
+from kcheck.device.harvest import Bytes, extent, has_gaps, untouched
 
 MOST = 16 << 20
 """The size in bytes of the largest block that is kept; larger arrays are allocated for each launch."""
@@ -43,6 +43,7 @@ class Staging:
         self.gaps = False
         self._blocks: dict[str, _DeviceBlock] = {}
         self._used: dict[str, None] = {}
+        self._staged: list[tuple[Allocation, int]] = []
 
     def place(self, allocation: Allocation, buffer: Bytes) -> int | None:
         """Copy an allocation's bytes to its block. Returns the address; None if it is too large to be kept, or if
@@ -51,7 +52,7 @@ class Staging:
             return None
         block = self._block(allocation.name, buffer.size)
         self._used[allocation.name] = None
-        label(self._memory, allocation, block.address)
+        self.label(allocation, block.address)
         self.fill(allocation, buffer)
         return block.address
 
@@ -61,17 +62,67 @@ class Staging:
         block.content[: buffer.size] = buffer
         if self._tracks():
             self._memory.define(block.address, buffer.size)
-            undefine(self._memory, allocation, block.address, gaps=self.gaps)
+            self.undefine(allocation, block.address)
 
     def fetch(self, allocation: Allocation) -> Bytes:
         """A copy of the bytes of a placed allocation."""
         return self._blocks[allocation.name].content[: allocation.buffer.size].copy()
 
+    def garbled(self) -> bool:
+        """Whether an element of an array has bits that a launch computed from uninitialized memory, or copied."""
+        _, tracked, distance = self._memory.shadow
+        for allocation, address in self._staged if tracked else ():
+            size = allocation.buffer.size
+            content, shadow = (
+                np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
+                for at in (address, address + distance)
+            )
+            undefined = (allocation.bytes_view(shadow) != 0).any(axis=-1)
+            if undefined.any() and (undefined & ~untouched(allocation, content, POISON)).any():
+                return True
+        return False
+
     def clear(self) -> None:
         """Called at the end of a case: kernels may no longer access its arrays."""
+        self._staged.clear()
         for name in self._used:
             self._memory.hide(self._blocks[name].address)
         self._used.clear()
+
+    def label(self, allocation: Allocation, address: int) -> None:
+        """Give an array its name, and make it the only part of its block that kernels may access.
+
+        Args:
+            address: the address of the buffer.
+        """
+        low, high = (address + end for end in extent(allocation))
+        first, itemsize = address + allocation.offset, allocation.dtype.itemsize
+        named = RangeLabel(
+            allocation.name,
+            first,
+            allocation.shape,
+            allocation.strides,
+            itemsize,
+            low,
+            high,
+            allocation.dtype.name,
+        )
+        self._memory.label(named, is_exclusive=True)
+        self._staged.append((allocation, address))
+
+    def undefine(self, allocation: Allocation, address: int) -> None:
+        """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison, and
+        if :attr:`gaps`, those between the elements of inputs. ``address``: of the buffer."""
+        low, high = extent(allocation)
+        is_output = allocation.role == "output"
+        if not is_output and not (self.gaps and has_gaps(allocation)):
+            return
+        self._memory.undefine(address + low, high - low)
+        _, tracked, distance = self._memory.shadow
+        if tracked and not is_output:
+            size = allocation.buffer.size
+            shadow = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + distance))
+            allocation.bytes_view(shadow)[...] = 0
 
     def _block(self, name: str, size: int) -> _DeviceBlock:
         block = self._blocks.get(name)
@@ -83,43 +134,3 @@ class Staging:
             content = np.ctypeslib.as_array((ctypes.c_uint8 * room).from_address(address))
             block = self._blocks[name] = _DeviceBlock(address, content)
         return block
-
-
-def label(memory: Memory, allocation: Allocation, address: int) -> None:
-    """Give an array its name, and make it the only part of its block that kernels may access.
-
-    Args:
-        address: the address of the buffer.
-    """
-    low, high = (address + end for end in extent(allocation))
-    first, itemsize = address + allocation.offset, allocation.dtype.itemsize
-    named = RangeLabel(
-        allocation.name,
-        first,
-        allocation.shape,
-        allocation.strides,
-        itemsize,
-        low,
-        high,
-        allocation.dtype.name,
-    )
-    memory.label(named, is_exclusive=True)
-
-
-def undefine(memory: Memory, allocation: Allocation, address: int, *, gaps: bool) -> None:
-    """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison.
-
-    Args:
-        address: of the buffer.
-        gaps: also the gaps between the elements of an input.
-    """
-    low, high = extent(allocation)
-    is_output = allocation.role == "output"
-    if not is_output and not (gaps and has_gaps(allocation)):
-        return
-    memory.undefine(address + low, high - low)
-    _, tracked, distance = memory.shadow
-    if tracked and not is_output:
-        size = allocation.buffer.size
-        shadow = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + distance))
-        allocation.bytes_view(shadow)[...] = 0

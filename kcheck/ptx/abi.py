@@ -220,6 +220,8 @@ class Launch(ctypes.Structure):
         ("textures", ctypes.c_uint64),  # address of Texture[texture_count]
         ("texture_count", ctypes.c_uint64),
         ("coverage", ctypes.c_uint64),  # address of uint8[]: a byte for each of Program.points
+        ("scratch", ctypes.c_uint64),  # address of AllocationRecord[scratch_count]: memory without outputs
+        ("scratch_count", ctypes.c_uint64),
         ("watch", ctypes.c_uint64),  # address of watch_records.StoreWatch, for Checks.stores
     ]
 
@@ -318,6 +320,12 @@ class FaultKind(IntEnum):
     MBARRIER_ARRIVALS = 31
     MADE_NAN = 32
     MADE_INFINITY = 33
+    UNDEFINED_SCRATCH = 34
+
+
+SCRATCH = "scratch"
+"""The rule of a store of an undefined result in scratch memory. It is an error only if the result gets into an
+output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +371,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "branches on an uninitialized value"),
     FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses an uninitialized value as an address"),
     FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with an uninitialized value"),
+    FaultKind.UNDEFINED_SCRATCH: FaultRow(SCRATCH, False, "computes with an uninitialized value"),
     FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates uninitialized memory"),
     FaultKind.WRAPPED_ADDRESS: FaultRow("overflow", False, "uses 32-bit arithmetic that wrapped in an address"),
     FaultKind.BARRIER_COUNT: FaultRow(

@@ -15,8 +15,8 @@ end, and each line that a finding on the other twin points at names the rule::
 Any function with such a line in it is a pair. Both twins have the same line numbers. ``bug:`` keeps the blanks
 after the one that follows it, so that a line can be moved in or out. ``racecheck (warn)`` is a warning.
 ``racecheck?`` may be told of and need not be: another finding says the same, or the order of the threads decides,
-as where a race has one read what nobody has written yet (``racecheck, initcheck?``). Rules that compare what a
-launch left behind know no line and name an array: ``mutated: x``.
+as where a race has one read what nobody has written yet (``racecheck, initcheck?``). For rules that compare what a
+launch left behind, the mark names an array: ``mutated: x``.
 
 The process of the tests only reads the files (:func:`read_pairs`); the process on the device imports them, where
 :func:`pair` says how a kernel is launched.

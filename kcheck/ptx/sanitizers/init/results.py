@@ -1,15 +1,17 @@
-"""Stores of undefined values: a result computed from undefined bits is reported where it leaves the block.
+"""Stores of undefined values: a result computed from undefined bits is reported where it leaves the kernel.
 
-Shared and local memory belong to the block: a result that is stored there may never be used. Its origin is kept in
-:class:`kcheck.ptx.origin_records.Kept`, so that a load of it is recorded as an event of the first load.
+A result that is stored in shared or local memory, or in scratch memory, may never be used. Its origin is kept in
+:class:`kcheck.ptx.origin_records.Kept`, so that a load of it by the same block is recorded as an event of the
+first load. Other blocks and launches may load it from scratch memory, so such a store is recorded as well.
 """
 
 from __future__ import annotations
 
-from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.abi import AllocationRecord, FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call
-from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.function import FunctionBuilder, Term
+from kcheck.ptx.ir.records import record
 from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.events import Access
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -29,8 +31,8 @@ def put(
     state: tuple[Value, Value],
     keys: frozenset[int | None],
 ) -> Value:
-    """A store of values that may come from the sites with these keys. In shared or local memory, the origin of
-    results is kept with them; elsewhere, they are reported.
+    """A store of values that may come from the sites with these keys. In shared, local or scratch memory, the
+    origin of results is kept with them; elsewhere, they are reported.
 
     Args:
         access, step: see :meth:`kcheck.ptx.isa.events.Carrier.stored`.
@@ -77,14 +79,18 @@ def put_signature(width: int) -> Signature:
 
 def put_ir(width: int, places: Places, declarations: dict[str, str]) -> Definition:
     f = FunctionBuilder(put_signature(width), "noinline", width, declarations, attributes="cold")
-    origins, told, size = Events(f), f.variable("i32", 0), f.argument("size")
+    origins, size = Events(f), f.argument("size")
+    told, scratch = f.variable("i32", 0), f.variable("i32", 0)
     number = origins.head.load(Origins.events) + 1
     origins.head.store(Origins.events, number)
     with f.range(width) as lane, f.if_((f.argument("lanes") >> lane & 1).ne(0)):
         latest = Latest(f, origins, lane)
         address = f.term(f.extract(f.argument("a"), lane))
         is_made = (f.argument("made") >> lane & 1).ne(0) | latest.made.value.ne(0)
-        is_kept = f.term(is_own(f, places, address, lane.to("i64")))
+        is_scratch = _is_scratch(f, address)
+        with f.if_(is_scratch & is_made):
+            scratch.value |= f.term(f.const("i32", 1)) << lane
+        is_kept = f.term(is_own(f, places, address, lane.to("i64"))) | is_scratch
         with f.if_(is_kept) as own, origins.words(address, size) as (word, kept):
             with f.if_(is_made) as made:
                 kept.store(Kept.word, word)
@@ -95,8 +101,20 @@ def put_ir(width: int, places: Places, declarations: dict[str, str]) -> Definiti
                 kept.store(Kept.number, 0)  # of a smaller store, the other bytes may be a result
         with own.else_(), f.if_(is_made):
             told.value |= f.term(f.const("i32", 1)) << lane
-    with f.if_(told.value.ne(0)):
-        where = {name: f.argument(name) for name in (*WHERE, "site", "sources")}
-        f.run(TELL, **where, kind=int(FaultKind.UNDEFINED_STORE), lanes=told.value)
+    where = {name: f.argument(name) for name in (*WHERE, "site", "sources")}
+    for lanes, kind in ((told, FaultKind.UNDEFINED_STORE), (scratch, FaultKind.UNDEFINED_SCRATCH)):
+        with f.if_(lanes.value.ne(0)):
+            f.run(TELL, **where, kind=int(kind), lanes=lanes.value)
     f.ret(told.value)
     return f.definition()
+
+
+def _is_scratch(f: FunctionBuilder, address: Term) -> Term:
+    """Whether an address is in scratch memory."""
+    launch, found = record(f, "launch", Launch), f.variable("i1", f.const("i1", 0))
+    blocks = launch.records(Launch.scratch, AllocationRecord)
+    with f.range(launch.load(Launch.scratch_count)) as number:
+        block = blocks[number]
+        is_inside = (address - block.load(AllocationRecord.base)) < block.load(AllocationRecord.size)
+        found.value = found.value | is_inside
+    return found.value
