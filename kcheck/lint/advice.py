@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from kcheck.lint.divisions import divisions_in_loops
 from kcheck.lint.doubles import Double, doubles
-from kcheck.lint.families import divides, prints
+from kcheck.lint.families import prints
 from kcheck.lint.frames import Frames, frames_of
 from kcheck.lint.lanes import LaneAccess, accesses, conflicts, sectors
 from kcheck.lint.words import in_words_of_source
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
-from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module
 from kcheck.ptx.syntax.types import TYPES
 
@@ -80,15 +80,15 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
     if lanes >= _LEAST_LANES:
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)
-    for operation in _in_loops(entry, module.file):
+    for division in divisions_in_loops(entry, module.file):
         # Numba's own instructions, such as for the length of a range(), are at the line of the kernel itself.
-        if divides(operation) and place(operation) != kernel.place:
-            assert isinstance(operation, Instruction)
+        if place(division) != kernel.place:
+            is_near = division.loc is not None and division.loc.is_near
             yield warn(
                 "division",
-                f"divides in a loop ({operation.mnemonic})",
-                _DIVIDE_FLOATS if "f" in operation.mnemonic.rpartition(".")[2] else _DIVIDE_INTEGERS,
-                place(operation),
+                f"divides in a loop ({division.mnemonic}){', near this line' if is_near else ''}",
+                _DIVIDE_FLOATS if "f" in division.mnemonic.rpartition(".")[2] else _DIVIDE_INTEGERS,
+                place(division),
             )
     for operation in operations:
         if prints(operation):
@@ -178,9 +178,3 @@ def _of_memory(
 def local_bytes(entry: Function) -> int:
     """Bytes of local memory that the PTX of a kernel declares, per thread."""
     return sum(TYPES[v.type].bytes * (v.count or 0) for v in entry.variables.values() if v.space == "local")
-
-
-def _in_loops(entry: Function, file: str) -> Iterable[Instruction | Call]:
-    graph = control.build(entry, file)
-    inside = {block for loop in graph.loops for block in loop.blocks}
-    return [operation for block in sorted(inside) for operation in graph.blocks[block].operations]

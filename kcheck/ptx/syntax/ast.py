@@ -123,12 +123,14 @@ class Loc:
 
     Attributes:
         caller: the call, for code of an inlined function; its own ``caller`` is the next call outward.
+        is_near: the compiler gives no line, and this is that of the code before, from which a jump may lead away.
     """
 
     file: int
     line: int
     column: int
     caller: Loc | None = None
+    is_near: bool = False
 
     @property
     def chain(self) -> tuple[Loc, ...]:

@@ -59,6 +59,7 @@ class Body:
         self.halves: dict[str, tuple[Register, Register]] = {}
         self.taken: set[str] = set()
         self.loc: Loc | None = None
+        self.has_jumps = False  # whether there was a label since the last ``.loc`` with a line
         self.locs: dict[tuple[int, int, int], Loc] = {}
         self.serial = 0
         self.rests: set[int] = set()
@@ -160,7 +161,12 @@ class Body:
             for variable in variables(cursor, "", rename):
                 self.variables[variable.name] = variable
         elif token.text == ".loc":
-            self.loc = read_loc(cursor, self.locs, self.loc)
+            loc = read_loc(cursor, self.locs, self.loc)
+            if loc is not self.loc:
+                self.has_jumps = False
+            elif loc is not None and self.has_jumps:
+                loc = replace(loc, is_near=True)
+            self.loc = loc
         elif token.text in _SKIPPED:
             if token.text == ".pragma":
                 self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"
@@ -213,6 +219,7 @@ class Body:
                     cursor.fail(f"label {token.text} is defined twice", token.line)
                 scope.labels[token.text] = self._unique(token.text)
                 self.statements.append(Label(token.line, scope.labels[token.text]))
+                self.has_jumps = True
             return
         guard, negated = None, False
         if cursor.accept("@"):
