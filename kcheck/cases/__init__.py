@@ -12,7 +12,7 @@ from kcheck.cases.expand import Expander, element_type, expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
 from kcheck.cases.plan import case_of_seed, plan
-from kcheck.cases.recall import MINIMIZED, Gone, check_fits, differences, is_held, recall, restated
+from kcheck.cases.recall import MINIMIZED, Gone, changes, check_fits, differences, is_held, recall, restated
 from kcheck.cases.shapes import block_tiles
 from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
 from kcheck.cases.support import Support, support
@@ -35,6 +35,7 @@ __all__ = [
     "Support",
     "block_tiles",
     "case_of_seed",
+    "changes",
     "check_fits",
     "cotangents",
     "covered",

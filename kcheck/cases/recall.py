@@ -52,7 +52,7 @@ def recall(spec: OpSpec, case: Case, expander: Expander | None = None) -> Case:
     Raises:
         Gone: the spec no longer allows it, or would make a different case.
     """
-    changed = [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
+    changed = changes(spec, case)
     if changed:
         raise Gone(tuple(changed))
     try:
@@ -63,6 +63,11 @@ def recall(spec: OpSpec, case: Case, expander: Expander | None = None) -> Case:
     if changed:
         raise Gone(tuple(changed))
     return again
+
+
+def changes(spec: OpSpec, case: Case) -> list[str]:
+    """The reasons why a spec no longer allows a case, as far as its declarations show them; a sentence each."""
+    return [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
 
 
 def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:

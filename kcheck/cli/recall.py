@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcheck.cases import Expander, Gone, check_fits, is_held, recall
+from kcheck.cases import Expander, Gone, changes, check_fits, is_held, recall
 from kcheck.errors import SpecError
 from kcheck.model import OpSpec, SpecRefused
 from kcheck.runner import Recalled
@@ -51,11 +51,18 @@ def recalled(
 
 
 def _failures(store: Store, spec: OpSpec, only_open: bool) -> list[StoredFailure]:
-    """The failures, sorted by when they first failed, so that their order does not depend on which failed last."""
+    """The failures, sorted by when they first failed, so that their order does not depend on which failed last.
+
+    Older ones do not run, but those that the spec no longer allows are marked as gone.
+    """
     if only_open:
         newest = store.failures(op=spec.op)
     else:
         newest = store.failures(op=spec.op, states=("open", "gone"), most=MOST)
+        known = {failure.id for failure in newest}
+        for older in store.failures(op=spec.op) if len(newest) == MOST else ():
+            if older.id not in known and changes(spec, older.case):
+                store.settle(older, "gone", datetime.now(UTC))
     return sorted(newest, key=lambda failure: (failure.first_seen, failure.id))
 
 

@@ -124,7 +124,7 @@ def _finding(
             fix = "make the arrivals of a phase add up to the count of mbarrier.init"
     elif kind in _UNDEFINED and _is_shuffle(_source(fault, program)):
         rule, fix = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
-        message = _shuffled(kind, fault, site, program)
+        message = _shuffled(kind, fault, site, program, naming.shape.block)
         told_at = site if place(site) is not None else _source(fault, program)
     elif kind in _UNDEFINED:
         array, index, message, fix = _undefined(kind, fault, site, program, naming)
@@ -241,15 +241,23 @@ def _is_shuffle(site: Site | None) -> bool:
     return site is not None and site.text.startswith("shfl")
 
 
-def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program) -> str:
+def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, block: Index3) -> str:
     """The message for a use of a value that a shuffle read from a lane that has exited or that its mask does not
-    name. Its number, or that plus UNNAMED_LANE, is the address."""
+    name. Its number, or that plus UNNAMED_LANE, is the address.
+
+    Args:
+        block: its size in threads; its last warp may have fewer than 32 lanes.
+    """
     told = f"{_UNDEFINED[kind]} an undefined value: the shuffle"
     start = place(_source(fault, program))
     if start is not None and start != place(site):
         told += f" on line {start.line}"
     if fault.address >= UNNAMED_LANE:
         return f"{told} reads lane {fault.address - UNNAMED_LANE}, which its mask does not name"
+    (x, y, z), threads = fault.thread, math.prod(block)
+    warp = (x + block[0] * (y + block[1] * z)) // 32
+    if 32 * warp + fault.address >= threads:
+        return f"{told} reads lane {fault.address}, but the block has only {threads} thread{'s' * (threads != 1)}"
     return f"{told} reads lane {fault.address}, which has exited"
 
 

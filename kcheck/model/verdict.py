@@ -138,7 +138,7 @@ It names no element, and changing the source cannot remove it."""
 
 
 def is_background(note: str) -> bool:
-    """Whether a note is useful only if the spec fails: it requires no action."""
+    """Whether a note is useful only if values are wrong or vary: it requires no action."""
     return DIFFERING_COPIES in note
 
 

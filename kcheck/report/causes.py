@@ -29,7 +29,7 @@ _RULES = (
     *("mismatch", "invariant", "nondeterministic"),  # values
 )
 """The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""
-_VALUES = ("mismatch", "invariant", "nondeterministic")
+VALUES = ("mismatch", "invariant", "nondeterministic")
 
 Key: TypeAlias = tuple[str, str, str]
 """One symptom: rule, kernel, and where: source lines, or an array if no line is known."""
@@ -171,7 +171,7 @@ def _mismatch(comparison: Comparison) -> Key:
 
 
 def _has_no_line(key: Key) -> bool:
-    return key[0] in _VALUES or key[2].startswith(_ARRAY)
+    return key[0] in VALUES or key[2].startswith(_ARRAY)
 
 
 def _is_located(key: Key) -> bool:
@@ -207,7 +207,7 @@ def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
     for keys in shown:
         together: dict[str, Key] = {}
         for key in filter(_has_no_line, keys):
-            union(key, together.setdefault("values" if key[0] in _VALUES else key[0], key))
+            union(key, together.setdefault("values" if key[0] in VALUES else key[0], key))
     return {key: find(key) for key in root}
 
 
@@ -218,7 +218,7 @@ def _unseen(failures: Sequence[CaseFinished], owner: Sequence[Key], first: Key |
     return [
         number
         for number, (event, key) in enumerate(zip(failures, owner, strict=True))
-        if key[0] in _VALUES and first[0] not in event.verdict.checked
+        if key[0] in VALUES and first[0] not in event.verdict.checked
     ]
 
 
@@ -250,7 +250,9 @@ def warned(cases: Sequence[CaseFinished]) -> list[Warned]:
         for finding in event.verdict.findings:
             if finding.severity == "warn":
                 key = (finding.rule, finding.array or "", finding.kernel or "", str(finding.place or ""))
-                found.setdefault(key, Warned(finding, [])).cases.append(event)
+                shown = found.setdefault(key, Warned(finding, [])).cases
+                if not shown or shown[-1] is not event:  # one case may have several such findings
+                    shown.append(event)
     return list(found.values())
 
 

@@ -20,7 +20,7 @@ from kcheck.model import (
 )
 from kcheck.report import ReportSettings
 from kcheck.report.case_log import CaseLog
-from kcheck.report.causes import Cause, Warned, causes, explained, warned
+from kcheck.report.causes import VALUES, Cause, Warned, causes, explained, warned
 from kcheck.report.detail import ReadLine, read_line
 
 
@@ -46,6 +46,11 @@ class OpenSpec:
             self.cases.add(event)
         else:
             self.cases.append(event)
+
+    @property
+    def has_wrong_values(self) -> bool:
+        """Whether some cases fail because values are wrong or vary, and not for another reason."""
+        return any(cause.rule in VALUES for cause in self.explained[0])
 
     @property
     def remarkable(self) -> Sequence[CaseFinished]:

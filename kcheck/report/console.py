@@ -196,7 +196,7 @@ class ConsoleReporter:
         wrong = [finding for finding in event.findings if finding.severity == "error"]
         failing, (found, seen) = opened.failing, opened.explained
         warnings = [Warned(finding, []) for finding in event.findings if finding.severity == "warn"] + seen
-        line = self._totals.finish(event, len(wrong), len(warnings), opened.notes)
+        line = self._totals.finish(event, len(wrong), len(warnings), opened)
         if line.mark == "stop" and not opened.cases:
             return  # the summary names the specs that were not run
         if not failing and not wrong and self._settings.verbosity < 0:

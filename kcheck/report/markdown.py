@@ -79,7 +79,7 @@ def _head(run: Collected) -> Iterator[str]:
         line = totals.refused(refused)
         rows.append((line.mark, line.path, line.result, ""))
     for opened, finished in run.specs:
-        line = totals.finish(finished, *spec_counts(opened, finished), opened.notes)
+        line = totals.finish(finished, *spec_counts(opened, finished), opened)
         if opened.cases or line.mark != "stop":
             rows.append((line.mark, line.path, line.result, line.time))
     title, *rest = totals.parts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from datetime import datetime
 from typing import Literal
@@ -38,7 +38,7 @@ class Totals:
     Attributes:
         lines: the specs, in the order of the run.
         not_run: paths of specs of which no case was run.
-        verbose: include notes that are useful only if a spec fails.
+        verbose: include notes that are useful only if values are wrong or vary.
     """
 
     run: RunStarted | None = None
@@ -56,18 +56,19 @@ class Totals:
         self.lines.append(SpecLine("ERROR", plain.line(event.path), "", result, ""))
         return self.lines[-1]
 
-    def finish(self, event: SpecFinished, wrong: int, warned: int, notes: Iterable[str]) -> SpecLine:
+    def finish(self, event: SpecFinished, wrong: int, warned: int, opened: OpenSpec) -> SpecLine:
         """Counts a spec that has ended; returns its line.
 
         Args:
             wrong, warned: as from :func:`spec_counts`.
-            notes: the notes of its cases.
+            opened: the spec with its cases.
         """
         mark: Mark = "FAIL" if event.failed or wrong else "ERROR" if event.errors else "ok"
         if mark == "ok":
             mark = "stop" if event.skipped else "warn" if warned else "ok"
-        for note in dict.fromkeys((*notes, *event.notes)):
-            if is_background(note) and mark in ("ok", "warn") and not self.verbose:
+        shows_all = self.verbose or (mark not in ("ok", "warn") and opened.has_wrong_values)
+        for note in dict.fromkeys((*opened.notes, *event.notes)):
+            if is_background(note) and not shows_all:
                 continue
             self._notes.setdefault(note, []).append(plain.line(event.op))
         self._specs.append(event)

@@ -83,6 +83,16 @@ def test_a_failure_that_the_spec_no_longer_allows_is_gone(
     assert seed in stored("failures", "-a", COLUMNS="120").stdout
 
 
+def test_all_failures_of_sizes_that_the_spec_no_longer_has_are_gone(stored: Kcheck, project: Path) -> None:
+    """Also those that are too old to run again first."""
+    edit(project, SPEC, "N: [1, 2, 5]", f"N: {list(range(1, 41))}")
+    assert stored(*RUN, "--cases", "40").returncode == 1
+    assert "bad · specs/buggy/bad.yaml · 40 failures" in stored("failures").stdout
+    edit(project, SPEC, f"N: {list(range(1, 41))}", "N: [1, 2]")
+    assert stored(*RUN, "--cases", "2").returncode == 1
+    assert set(re.findall(r" N=(\d+) ", stored("failures").stdout)) <= {"1", "2"}
+
+
 def test_a_spec_that_was_widened_or_moved_has_the_case_still(stored: Kcheck, project: Path) -> None:
     """The seed draws another case by then; what failed is run, and that is said."""
     seed = failing_seed(stored)

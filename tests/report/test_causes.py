@@ -263,3 +263,15 @@ def test_a_case_in_full_shows_causes_first(first: str, second: str) -> None:
     shown = [WRONG if rule == "mismatch" else at(rule, 10) for rule in (second, first)]
     labels = [row.label for row in rows(failing(0, *shown), lambda place: "")]
     assert [label for label in labels if label in ORDER] == [first, second]
+
+
+def test_a_case_with_several_like_warnings_counts_once() -> None:
+    """A kernel of a launcher may have the same race in several launches."""
+    cases = [
+        fake_events.case(
+            number=n, findings=(replace(at("racecheck", 7), severity="warn", index=(i,)) for i in (1, 2))
+        )
+        for n in range(3)
+    ]
+    (warning,) = warned(cases)
+    assert [event.verdict.case.id for event in warning.cases] == [event.verdict.case.id for event in cases]

@@ -284,15 +284,25 @@ def test_verbose_shows_every_failure() -> None:
     assert text.index("iter_40-") < text.index("iter_3-")
 
 
-@pytest.mark.parametrize(("failed", "verbosity", "told"), [(0, 0, False), (0, 1, True), (1, 0, True)])
-def test_copies_that_differ_are_a_note_of_verbose_and_of_a_spec_that_fails(
-    failed: int, verbosity: int, told: bool
+@pytest.mark.parametrize(
+    ("rule", "verbosity", "told"),
+    [("", 0, False), ("", 1, True), ("mismatch", 0, True), ("unwritten", 0, False), ("unwritten", 1, True)],
+)
+def test_copies_that_differ_are_a_note_of_verbose_and_of_a_spec_with_wrong_values(
+    rule: str, verbosity: int, told: bool
 ) -> None:
-    """The compiler made the copies: a user whose spec passes can do nothing about them."""
+    """The compiler made the copies: a user whose values are right can do nothing about them."""
+    failing = {
+        "": [],
+        "mismatch": [fake_events.case(status=Status.FAILED, comparisons=(fake_events.mismatch("y"),))],
+        "unwritten": [fake_events.case(status=Status.FAILED, findings=(Finding("unwritten", "x", array="y"),))],
+    }[rule]
+    failed = len(failing)
     note = f"racecheck: kernels/k.py:31: {DIFFERING_COPIES}"
     events: list[Event] = [
         fake_events.started(),
         fake_events.spec_started("softmax"),
+        *failing,
         fake_events.spec_finished("softmax", passed=2 - failed, failed=failed, notes=(note, "something else")),
         RunFinished(1.0, False),
     ]

@@ -278,6 +278,7 @@ LEFT: dict[str, Row] = {
 
 _LOST = "v = x[i]\nif t >= 40:  # fix\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # there\n"
 _UNDEFINED = "an undefined value: the shuffle on line {there} reads lane 8, which has exited"
+_BEYOND = "an undefined value: the shuffle on line {there} reads lane 8, but the block has only 40 threads"
 
 USED: dict[str, Row] = {
     "stored": Row(
@@ -290,6 +291,13 @@ USED: dict[str, Row] = {
         _LOST + "if w > 4:  # here\n    cuda.atomic.add(s, 0, 1)\n", "if t >= 64:", f"branches on {_UNDEFINED}"
     ),
     "an address": Row(_LOST + "y[w % 64] = 0  # here\n", "if t >= 64:", f"computes an address with {_UNDEFINED}"),
+    "of a lane that the block does not have": Row(
+        "v = x[i]\nk = 8  # fix\nw = cuda.shfl_xor_sync(0xFFFFFFFF, v, k)  # there\ny[i] = w  # here\n",
+        "k = 4",
+        f"stores a value computed with {_BEYOND}",
+        threads=40,
+        thread=32,
+    ),
     "shuffled on": Row(
         _LOST + "u = cuda.shfl_xor_sync(0xFFFFFFFF, w, 1)\ny[i] = u + 1  # here\n",
         "if t >= 64:",

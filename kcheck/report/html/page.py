@@ -35,7 +35,7 @@ def page(run: Collected, inputs: Inputs, trend: Sequence[TrendPoint], source: Re
     totals = Totals(run.run, run.finished)
     for refused in run.refused:
         totals.refused(refused)
-    lines = [totals.finish(done, *spec_counts(opened, done), opened.notes) for opened, done in run.specs]
+    lines = [totals.finish(done, *spec_counts(opened, done), opened) for opened, done in run.specs]
     title, *rest = totals.parts()
     found = problems(run, source)
     errors = {opened.started.path: figures.of_errors(opened.cases) for opened, _ in run.specs}
