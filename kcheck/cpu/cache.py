@@ -1,12 +1,8 @@
 """Compiled kernels on disk: bounded, safe with several processes, tolerant of damaged files.
 
 One file per kernel, named by its key. A file is written to a temporary name and moved into place. It begins with a
-digest of the rest, so that incomplete or changed files are ignored. When the folder grows beyond its limits, the
-least recently used files are deleted.
-
-Scanning a folder of thousands of files takes longer than storing one. So only some of the `put` calls do it, often
-enough that the folder exceeds its limits by about 1 / SCANS. The digest of the key decides which ones, so the rate
-is the same for one process that stores much and for many that store little.
+digest of the rest, so that incomplete or changed files are ignored. The rest is compressed: object files and PTX
+take a quarter of the space. :mod:`kcheck.cpu.cache_bounds` limits the size of the folder.
 
 An entry may name temporary folders, whose names are random: it is found for other folders, too
 (:mod:`kcheck.cpu.temporary_names`).
@@ -25,17 +21,17 @@ import json
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from kcheck.cpu.cache_bounds import LOCKS, Bounds, stored
 from kcheck.cpu.temporary_names import portable, relocated, temporary_folders
 
-_MAGIC = b"kcheck object 2\n"
+_MAGIC = b"kcheck object 3\n"
 _DIGEST = 32
 _SUFFIX = ".kobj"
-SCANS = 64
-"""How many times a folder is scanned while content up to its limit is stored."""
-_LOCKS = ".locks"
+_FAST = 1  # zlib's level: the others take twice as long for a tenth less space
 _PATIENCE, _POLL = 10.0, 0.002
 """Seconds after which a process no longer waits for another, and between two looks."""
 
@@ -45,14 +41,12 @@ class ObjectCache:
 
     Args:
         folder: created when something is first stored.
-        limit: its maximum size in bytes.
-        entries: its maximum number of entries.
+        bounds: how large it may grow.
     """
 
-    def __init__(self, folder: Path, limit: int = 256 << 20, entries: int = 20_000) -> None:
+    def __init__(self, folder: Path, bounds: Bounds | None = None) -> None:
         self._folder = folder
-        self._limit = limit
-        self._entries = entries
+        self._bounds = bounds or Bounds()
 
     def __contains__(self, key: str) -> bool:
         """Whether something is stored under a key, intact or not."""
@@ -70,14 +64,15 @@ class ObjectCache:
             return None
         with contextlib.suppress(OSError):  # a read-only cache is still a cache
             os.utime(path)
-        before, _, stored = content[start:].partition(b"\n")
-        return relocated(stored, json.loads(before), temporary_folders(key))
+        before, _, compressed = content[start:].partition(b"\n")
+        return relocated(zlib.decompress(compressed), json.loads(before), temporary_folders(key))
 
     def put(self, key: str, content: bytes) -> None:
         """Store an entry; do nothing if the folder is not writable, since the cache only saves time."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            path, whole = self._path(key), json.dumps(temporary_folders(key)).encode() + b"\n" + content
+            path, whole = self._path(key), json.dumps(temporary_folders(key)).encode() + b"\n"
+            whole += zlib.compress(content, _FAST)
             handle, aside = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -86,16 +81,14 @@ class ObjectCache:
             except BaseException:
                 os.unlink(aside)
                 raise
-            share = max((len(_MAGIC) + _DIGEST + len(whole)) / self._limit, 1 / self._entries)
-            if int(_name(key)[:8], 16) < SCANS * share * (1 << 32):
-                self._shrink()
+            stored(self._folder, self._bounds, path.name, len(_MAGIC) + _DIGEST + len(whole))
 
     @contextlib.contextmanager
     def turn(self, key: str) -> Iterator[None]:
         """A context in which this process makes an entry. Wait first while another process does, at most _PATIENCE
         seconds; then look again whether the entry is there. Threads of one process do not wait for each other.
         """
-        locks, place = _lock_file(self._folder / _LOCKS), int(_name(key)[:7], 16)
+        locks, place = _lock_file(self._folder / LOCKS), int(_name(key)[:7], 16)
         has = False
         for _ in range(int(_PATIENCE / _POLL)):
             has = locks is not None and _lock(locks, place)
@@ -110,24 +103,6 @@ class ObjectCache:
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{_name(key)}{_SUFFIX}"
-
-    def _shrink(self) -> None:
-        """Delete the least recently used entries until the rest takes at most three quarters of each limit."""
-        entries = []
-        for entry in os.scandir(self._folder):
-            with contextlib.suppress(FileNotFoundError):  # another process may delete, too
-                status = entry.stat()
-                entries.append((status.st_mtime_ns, status.st_size, entry.path))
-        total, count = sum(size for _, size, _ in entries), len(entries)
-        if total <= self._limit and count <= self._entries:
-            return
-        for _, size, path in sorted(entries):
-            if total <= self._limit * 3 // 4 and count <= self._entries * 3 // 4:
-                return
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            total -= size
-            count -= 1
 
 
 @functools.cache

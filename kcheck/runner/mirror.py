@@ -89,7 +89,7 @@ def collected(specs: Sequence[OpSpec]) -> tuple[Manifest, dict[str, bytes]]:
 
 def kept_contents() -> ObjectCache:
     """The contents that this machine has received, by digest."""
-    return ObjectCache(settings(os.environ).cache / "sources", limit=256 << 20)
+    return ObjectCache(settings(os.environ).cache / "sources")
 
 
 @contextlib.contextmanager

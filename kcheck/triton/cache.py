@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
-LIMIT = 512 << 20
-_YOUNG_SECONDS = 3600
-"""A folder that was created within this time may be in use by another process."""
+from kcheck.cpu.cache_bounds import Bounds, stored
+from kcheck.driver.after_import import patch_now_or_after_import
 
 
 def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
@@ -25,9 +25,9 @@ def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
 
     Triton does not compile without one. If it cannot be made, this process gets its own folder.
     """
-    if "TRITON_CACHE_DIR" in variables:
-        return
     folder = caches / "triton"
+    if variables.get("TRITON_CACHE_DIR", str(folder)) != str(folder):
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         usable = os.access(folder, os.W_OK)
@@ -37,36 +37,29 @@ def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="kcheck-triton-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     variables["TRITON_CACHE_DIR"] = str(folder)
-    with contextlib.suppress(OSError):  # the cache only saves time
-        shrink(folder, LIMIT, time.time())
+    patch_now_or_after_import({"triton.runtime.cache": [functools.partial(limit_size, folder, Bounds())]})
 
 
-def shrink(folder: Path, limit: int, now: float) -> None:
-    """If the cache is larger than ``limit`` bytes, delete the oldest kernels until it takes at most three quarters
-    of that. Kernels younger than _YOUNG_SECONDS are kept.
-
-    Args:
-        now: seconds since the epoch.
-
-    Raises:
-        OSError: the folder cannot be read.
+def limit_size(folder: Path, bounds: Bounds, module: Any) -> None:
+    """Change ``triton.runtime.cache``: a compiled kernel that is found counts as used, and storing one may delete
+    others. It does so only in ``folder``.
     """
-    if not folder.is_dir():
-        return
-    entries = sorted((entry.stat().st_mtime, _size(Path(entry.path)), entry.path) for entry in os.scandir(folder))
-    total = sum(size for _, size, _ in entries)
-    if total <= limit:
-        return
-    for made, size, path in entries:
-        if total <= limit * 3 // 4 or made > now - _YOUNG_SECONDS:
-            return
-        shutil.rmtree(path, ignore_errors=True)
-        total -= size
+    kind = module.FileCacheManager
+    find, store = kind.get_group, kind.put_group
 
+    def get_group(self: Any, filename: str) -> Any:
+        found = find(self, filename)
+        if found and Path(self.cache_dir).parent == folder:
+            with contextlib.suppress(OSError):  # a read-only cache is still a cache
+                os.utime(self.cache_dir)
+        return found
 
-def _size(path: Path) -> int:
-    total = 0
-    for part in path.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # another process may delete, too
-            total += part.stat().st_size
-    return total
+    def put_group(self: Any, filename: str, group: dict[str, str]) -> Any:
+        path = store(self, filename, group)
+        if Path(self.cache_dir).parent == folder:
+            with contextlib.suppress(OSError):  # the cache only saves time
+                size = sum(part.stat().st_size for part in os.scandir(self.cache_dir))
+                stored(folder, bounds, self.key, size)
+        return path
+
+    kind.get_group, kind.put_group = get_group, put_group
