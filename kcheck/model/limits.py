@@ -4,4 +4,5 @@ TIMEOUT = 20.0
 """The default time limit for a case, in seconds (``--timeout``)."""
 
 MOST_TIMEOUTS = 3
-"""After this many cases of a spec that hit the time limit, its other cases are skipped: they may not end, too."""
+"""After this many cases of a spec that hit the time limit, its other cases are skipped: they may not end, too.
+Smaller ones have run before (:mod:`kcheck.runner.turns`)."""

@@ -15,6 +15,9 @@ from kcheck.span import Span
 UNSUPPORTED = "unsupported"
 """The rule of a finding that the device cannot run a kernel."""
 
+UNCHECKED = "unchecked"
+"""The rule of a case that a requested sanitizer did not finish checking."""
+
 WORKER = "worker"
 """The rule of a case that ended the worker processes that ran it."""
 
@@ -170,13 +173,13 @@ class Verdict:
         """Why it failed, in a word; empty if it passed.
 
         The rule of its first error, but an output beyond its tolerance (``mismatch``) comes before an invariant,
-        because wrong values often break invariants.
+        because wrong values often break invariants, and before a check that did not finish.
         """
         if self.status is Status.PASSED:
             return ""
         errors = [finding.rule for finding in self.findings if finding.severity == "error"]
         if any(not comparison.passed for comparison in self.comparisons):
-            errors = [rule for rule in errors if rule != "invariant"] + ["mismatch"]
+            errors = [rule for rule in errors if rule not in ("invariant", UNCHECKED)] + ["mismatch"]
         return errors[0] if errors else "mismatch"
 
     @property

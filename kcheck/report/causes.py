@@ -27,6 +27,7 @@ _RULES = (
     *("initcheck", "unwritten"),
     "overflow",
     *("mismatch", "invariant", "nondeterministic"),  # values
+    "unchecked",
 )
 """The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""
 VALUES = ("mismatch", "invariant", "nondeterministic")

@@ -98,6 +98,12 @@ RULES: Mapping[str, Rule] = {
         "The launch took longer than the time limit.\n\n"
         "Look for a loop that does not end; for a slow kernel, raise `--timeout` or choose smaller sizes.",
     ),
+    "unchecked": Rule(
+        "A sanitizer did not finish",
+        "With a sanitizer, the case took longer than half of the time limit. It ran without, so it is not known "
+        "whether the sanitizer would find anything.\n\n"
+        "Raise `--timeout`, or choose smaller sizes.",
+    ),
     "launch": Rule(
         "A failed launch",
         "The kernel could not be launched, or raised an exception while it ran.",

@@ -12,7 +12,7 @@ from kcheck.device import HOST, Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import SANITIZERS, Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.model.listing import listed
-from kcheck.model.verdict import UNSUPPORTED
+from kcheck.model.verdict import UNCHECKED, UNSUPPORTED
 from kcheck.oracle import Expected, judge
 
 
@@ -100,9 +100,8 @@ def complete(verdict: Verdict, required: Collection[str], timeout: float | None)
     limit = "" if timeout is None else f" within {timeout / 2:g} s, half of the time limit"
     what = f"{listed(missing)} did not finish checking this case{limit}"
     status = Status.ERROR if verdict.status is Status.PASSED else verdict.status
-    return replace(
-        verdict, status=status, findings=(*verdict.findings, Finding(missing[0], what, fix="raise --timeout"))
-    )
+    finding = Finding(UNCHECKED, what, fix="raise --timeout")
+    return replace(verdict, status=status, findings=(*verdict.findings, finding))
 
 
 def device_for(spec: OpSpec, device: Device) -> Device:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import field
+from itertools import chain
 
 from kcheck.dataclass import dataclass
 from kcheck.model.compiled import Launched
-from kcheck.model.limits import MOST_TIMEOUTS
-from kcheck.runner.numbers import Numbers
+from kcheck.runner.turns import Turns
 from kcheck.runner.work import Prepared, Ran
 from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task
 
@@ -48,6 +48,7 @@ class SpecProgress:
         slow: its cases are sent one at a time, because a worker died while it ran them.
         advice: the linter's advice on a spec of which only some cases ran.
         busy: seconds that workers have spent on it.
+        turns: the order of its cases, and which ones have results.
     """
 
     place: int
@@ -62,10 +63,9 @@ class SpecProgress:
     dropped: bool = False
     slow: bool = False
     busy: float = 0.0
+    turns: Turns = field(default_factory=lambda: Turns(0))
     _todo: deque[range] = field(default_factory=deque)
-    _received: Numbers = field(default_factory=Numbers)
-    _ended_at: int | None = None  # no case after this one will run
-    _endless: list[int] = field(default_factory=list)  # the first cases that hit the time limit
+    _later: list[int] = field(default_factory=list)  # unsent cases that do not run, as far as is known
     _seconds: float = 0.0
     _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)
     _deaths: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -77,6 +77,7 @@ class SpecProgress:
         if self.prepared is None:
             self.prepared = prepared
             self._todo.append(range(prepared.cases))
+            self.turns = Turns(prepared.cases)
 
     @property
     def cases(self) -> int:
@@ -86,7 +87,7 @@ class SpecProgress:
     @property
     def is_complete(self) -> bool:
         """Whether every case has run."""
-        return self.cases > 0 and len(self._received) == self.cases
+        return self.cases > 0 and len(self.turns.received) == self.cases
 
     @property
     def has_cases(self) -> bool:
@@ -95,7 +96,7 @@ class SpecProgress:
 
     def is_ahead(self, workers: int) -> bool:
         """Whether many results wait for their turn, and all unsent cases come after the first of them."""
-        if len(self.results) < BACKLOG * workers or not self._todo or self.unfinished:
+        if len(self.results) < BACKLOG * workers or not self._todo or self.unfinished or not self.turns.in_order:
             return False
         return min(part.start for part in self._todo) > min(self.results)
 
@@ -106,26 +107,21 @@ class SpecProgress:
 
     def take(self, answer: CaseRan) -> None:
         """Take the result of a case. A case that ran twice, because a worker died after it, counts once."""
-        if answer.number in self._received:
+        if answer.number in self.turns.received:
             return
-        self._received.add(answer.number)
         self.results[answer.number] = answer.ran
         self.settled |= answer.settled
         self._seconds += answer.ran.verdict.seconds
         if answer.launched:
             self._launched[answer.number] = answer.launched
-        if answer.ran.verdict.timed_out:
-            self._endless = sorted([*self._endless, answer.number])[:MOST_TIMEOUTS]
-        last = (
-            answer.number
-            if answer.ran.lost
-            else self._endless[-1]
-            if len(self._endless) == MOST_TIMEOUTS
-            else None
-        )
-        if last is not None:
-            self._ended_at = last if self._ended_at is None else min(last, self._ended_at)
-            self._todo = deque(part for part in self._todo if part.start < self._ended_at)
+        lost = bool(answer.ran.lost)
+        self.turns.take(answer.number, answer.ran.smaller, lost=lost)
+        if answer.ran.smaller is not None or lost:
+            self._arrange()
+
+    def skip(self, number: int) -> None:
+        """Called when it is settled that a case does not count, even if it ran."""
+        self._launched.pop(number, None)
 
     def next_cases(self, workers: int) -> Task | None:
         """The next cases to send to a worker; None if there are none."""
@@ -156,7 +152,7 @@ class SpecProgress:
         Returns:
             Whether the task cannot be done, because it ended two workers and does not run cases.
         """
-        left = [number for number in range(task.start, task.stop) if number not in self._received]
+        left = [number for number in range(task.start, task.stop) if number not in self.turns.received]
         first = left[0] if left else -1
         count = self._deaths[task.kind, first] = self._deaths.get((task.kind, first), 0) + 1
         if task.kind == "unfinished":
@@ -170,11 +166,11 @@ class SpecProgress:
         return count > 1 and task.kind not in ("cases", "forget")
 
     def requeue(self, task: Task) -> None:
-        """Called when a worker died before it began a task."""
+        """Called when a worker ended a task before its last case, or died before it began it."""
         if task.kind == "unfinished":
             self.unfinished[task.start] = task.why
         elif task.kind == "cases":
-            self._again([number for number in range(task.start, task.stop) if number not in self._received])
+            self._again([number for number in range(task.start, task.stop) if number not in self.turns.received])
 
     def disown(self) -> None:
         """Called when the owner died. If its observations are needed, another worker runs the cases again."""
@@ -183,6 +179,7 @@ class SpecProgress:
             return
         if not self.end_sent and not self.settled and self.cases and not self.dropped:
             self._todo.clear()
+            self._later.clear()
             self._again([number for number in range(self.cases) if number not in self._fatal])
         self.end_sent = False
 
@@ -192,15 +189,26 @@ class SpecProgress:
                 self._todo[0] = range(number, self._todo[0].stop)
             else:
                 self._todo.appendleft(range(number, number + 1))
+        if not self.turns.in_order:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Arrange the unsent cases in the order in which they run."""
+        unsent = sorted({*self._later, *chain.from_iterable(self._todo)}, key=self.turns.place)
+        self._later = [number for number in unsent if self.turns.is_skipped(number)]
+        self._todo.clear()
+        for number in unsent[: len(unsent) - len(self._later)]:
+            start = self._todo.pop().start if self._todo and self._todo[-1].stop == number else number
+            self._todo.append(range(start, number + 1))
 
     @property
     def _mean(self) -> float:
-        return self._seconds / max(1, len(self._received))
+        return self._seconds / max(1, len(self.turns.received))
 
     def _size(self, left: int, workers: int) -> int:
         if self.slow:
             return 1
-        if not self._received:
+        if not self.turns.received:
             return FIRST
         fair = max(1, left // (2 * workers)) if self.settled else left
         return max(1, min(MOST, fair, int(CHUNK / self._mean) if self._mean else MOST))

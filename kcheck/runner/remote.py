@@ -16,7 +16,7 @@ from kcheck.model import Fault, OpSpec
 from kcheck.model.coverage import CodePoint
 from kcheck.runner.deadline import Deadline
 from kcheck.runner.progress import WORTH_HELP, SpecProgress
-from kcheck.runner.work import Prepared, Ran, Said
+from kcheck.runner.work import NotRun, Prepared, Ran, Said
 from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
 
 AHEAD = 2
@@ -162,7 +162,10 @@ class Remote:
             elif isinstance(answer, Joined):
                 self._tasks.append(deque())
             elif isinstance(answer, Done):
-                self.progress[self._tasks[worker].popleft().spec].busy += answer.seconds
+                task = self._tasks[worker].popleft()
+                self.progress[task.spec].busy += answer.seconds
+                if task.kind == "cases":
+                    self.progress[task.spec].requeue(task)
             elif self._tasks[worker]:
                 self._answered(worker, self._tasks[worker][0], answer)
         self._late = self._late or (self._any and self._deadline is not None and self._deadline.passed)
@@ -315,23 +318,29 @@ class RemoteWork:
             return prepared
         raise self._error(prepared)
 
-    def ran(self) -> Iterator[Ran]:
+    def ran(self) -> Iterator[Ran | NotRun]:
         """As :meth:`kcheck.runner.work.SpecWork.ran`."""
         progress = self._progress
         for number in range(progress.cases):
             self._remote.until(partial(self._has, number))
+            if progress.turns.is_skipped(number):
+                progress.skip(number)
+                yield NotRun.ENDLESS
+                continue
             if number not in progress.results:
-                if progress.ended is None:
+                if isinstance(progress.ended, Refusal | Crashed):
+                    raise self._error(progress.ended)
+                if progress.turns.in_order or not progress.results:
                     return  # the budget is used up
-                assert isinstance(progress.ended, Refusal | Crashed)
-                raise self._error(progress.ended)
+                yield NotRun.LATE
+                continue
             ran = progress.results.pop(number)
             self._remote.taken(ran)
             self._taken = number + 1
             yield ran
 
     def _has(self, number: int) -> bool:
-        return number in self._progress.results or self._progress.ended is not None
+        return self._progress.turns.is_settled(number) or self._progress.ended is not None
 
     def vacuous(self) -> Said:
         """As :meth:`kcheck.runner.work.SpecWork.vacuous`."""

@@ -29,7 +29,6 @@ from kcheck.model import (
     Verdict,
 )
 from kcheck.model.levels import overridden
-from kcheck.model.limits import MOST_TIMEOUTS
 from kcheck.model.listing import listed
 from kcheck.model.shard import Part
 from kcheck.model.verdict import UNSUPPORTED
@@ -38,7 +37,7 @@ from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import parse
-from kcheck.runner.work import CaseExecutor, InProcess, Said, SpecWork
+from kcheck.runner.work import CaseExecutor, InProcess, NotRun, Said, SpecWork
 from kcheck.specfile.definition import definition_place
 from kcheck.version import __version__
 
@@ -86,6 +85,7 @@ class _Tally:
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # how many cases each sanitizer checked
     endless: list[str] = field(default_factory=list)  # the ids of cases that hit the time limit
+    not_run: int = 0  # how many cases were skipped because of them
     ran: bool = False  # a kernel compiled
     recalled: int = 0
     unsupported: int = 0
@@ -254,12 +254,16 @@ class _Run:
             has_artifact = False
         ran = work.ran()
         for _ in range(planned):
-            if self._stopped() or self._skips_rest(tally.endless, planned - tally.cases):
+            if self._stopped():
                 break
             done = next(ran, None)
             if done is None:
                 self._cut = True
                 break
+            if isinstance(done, NotRun):
+                self._cut = self._cut or done is NotRun.LATE
+                tally.not_run += done is NotRun.ENDLESS
+                continue
             self._ran = True
             verdict, self._lost = tally.common.take(done.verdict), done.lost
             tally.judging += done.judging
@@ -281,6 +285,9 @@ class _Run:
             )
             if self._broken(verdict, tally, planned):
                 break
+        if tally.not_run:  # more than a few did not end, and others may not end, too
+            limit = f"within {self.options.timeout:g} s"
+            self._note(f"{listed(tally.endless)} did not end {limit}; {_others(tally.not_run)} not run")
         self._note(*tally.common.notes)
         self._stage = _WHOLE
         if tally.cases == planned:
@@ -311,18 +318,6 @@ class _Run:
         if most is None or self.failures < most:
             return False
         self.executor.no_more_cases()
-        return True
-
-    def _skips_rest(self, endless: Sequence[str], left: int) -> bool:
-        """Whether the remaining cases are skipped because several did not end: others may not end either.
-
-        Args:
-            endless: the ids of cases that hit the time limit.
-            left: the number of cases of the spec that have not run; at least 1.
-        """
-        if len(endless) < MOST_TIMEOUTS:
-            return False
-        self._note(f"{listed(endless)} did not end within {self.options.timeout:g} s; {_others(left)} not run")
         return True
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Protocol, Self
 
 from kcheck.cases import materialize, snapshot
@@ -36,6 +37,7 @@ from kcheck.runner.origins import FailureOrigins
 from kcheck.runner.provenance import digests
 from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
+from kcheck.runner.turns import Turns, smaller_cases
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
@@ -64,6 +66,8 @@ class Ran:
         captured: its arrays, if it failed and the run captures them.
         lost: why its device cannot run anything else; empty if it can.
         reached: what it reached of the kernel, if its code counts that.
+        smaller: if it hit the time limit, the smaller cases of the spec, as
+            :func:`kcheck.runner.turns.smaller_cases` returns them; None if it did not.
     """
 
     verdict: Verdict
@@ -72,6 +76,14 @@ class Ran:
     captured: Captured | None = None
     lost: str = ""
     reached: tuple[Reached, ...] = ()
+    smaller: tuple[int, ...] | None = None
+
+
+class NotRun(Enum):
+    """Why a case was not run."""
+
+    ENDLESS = "several cases hit the time limit"
+    LATE = "the time budget is used up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +104,9 @@ class SpecWork(Protocol):
             SpecError, KernelError: the spec cannot be run.
         """
 
-    def ran(self) -> Iterator[Ran]:
-        """Run the cases, in the order of the plan, until the time budget ends. The caller may stop early."""
+    def ran(self) -> Iterator[Ran | NotRun]:
+        """Run the cases until the time budget ends; their results in the order of the plan. The caller may stop
+        early. :mod:`kcheck.runner.turns` defines the order in which they run."""
 
     def vacuous(self) -> Said:
         """Whether a kernel that computes nothing would pass. Called after all cases."""
@@ -212,13 +225,24 @@ class LocalWork:
         sources = digests(spec) if self._options.capture else {}
         return Prepared(len(self._queued), sources, self._device.lost)
 
-    def ran(self) -> Iterator[Ran]:
+    def ran(self) -> Iterator[Ran | NotRun]:
         """As :meth:`SpecWork.ran`."""
         self.begin_artifact()
+        turns, held = Turns(len(self._queued)), dict[int, Ran]()
         for number in range(len(self._queued)):
-            if number and self._options.late:
+            while not turns.is_settled(number) and not (len(turns.received) and self._options.late):
+                following = turns.next()
+                assert following is not None
+                held[following] = ran = self.run(following)
+                turns.take(following, ran.smaller, lost=bool(ran.lost))
+            if turns.is_skipped(number):
+                yield NotRun.ENDLESS
+            elif number in held:
+                yield held.pop(number)
+            elif held:
+                yield NotRun.LATE
+            else:
                 return
-            yield self.run(number)
 
     def begin_artifact(self) -> None:
         """Start to compile in parallel with the cases: what ``artifact:`` needs, or what the cases need."""
@@ -250,7 +274,8 @@ class LocalWork:
         if self._options.capture and done.verdict.status is Status.FAILED and done.arrays is not None:
             captured = Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
         reached = done.outcome.reached if done.outcome is not None else ()
-        return Ran(done.verdict, when, done.judging, captured, self._device.lost, reached)
+        smaller = smaller_cases(self._cases, number) if done.verdict.timed_out else None
+        return Ran(done.verdict, when, done.judging, captured, self._device.lost, reached, smaller)
 
     def unfinished(self, number: int, finding: Finding) -> Ran:
         """The result of a case that no process can finish: a failure with this finding."""

@@ -16,7 +16,6 @@ from kcheck.errors import DeviceUnavailable, InternalError, KernelError, SpecErr
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import CodePoint
-from kcheck.model.limits import MOST_TIMEOUTS
 from kcheck.model.verdict import WORKER
 from kcheck.runner.budget import Budget
 from kcheck.runner.options import Options
@@ -182,7 +181,6 @@ class Bench:
         if task.start == 0:
             self._begin_artifact(task.spec, work)
         sent: dict[str, tuple[CodePoint, ...]] = {}
-        endless = 0
         for number in range(task.start, task.stop):
             if number > task.start and self._options.late:
                 return  # the run does not need the others
@@ -191,9 +189,8 @@ class Bench:
             new = launched[self._told.get(task.spec, 0) :]
             self._told[task.spec] = len(launched)
             yield CaseRan(number, _brief(ran, sent), new, task.settled or work.settled)
-            endless += ran.verdict.timed_out
-            if endless >= MOST_TIMEOUTS or ran.lost:
-                return  # no later case of the spec will run
+            if ran.smaller is not None or ran.lost:
+                return  # others are next, or none
 
     def _begin_artifact(self, spec: int, work: LocalWork) -> None:
         if spec not in self._began:

@@ -4,8 +4,10 @@ these workers take turns in this one, and end where a test says so."""
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,8 @@ cases: {{count: {count}}}
 OPS = """
 import numpy as np
 
+from kcheck.device.host import _TimedOut
+
 
 def reference(x):
     return 2 * x
@@ -48,7 +52,16 @@ def tail(x):
 
 def zeros(x):
     return np.zeros_like(x)
+
+
+def endless(x):
+    # Long rows take longer than the time limit, and short ones are wrong.
+    if len(x) > {longest}:
+        raise _TimedOut
+    return right(x) + (len(x) < 3)
 """
+
+OPS_LIMIT = re.compile(r"len\(x\) > (\d+)")
 
 
 class TurnTaking:
@@ -116,7 +129,7 @@ class TurnTaking:
 def specs(tmp_path):
     """A spec that passes, one that fails on long rows, one whose file raises, one that tests nothing."""
     (tmp_path / "kcheck.yaml").write_text("")
-    (tmp_path / "ops.py").write_text(OPS)
+    (tmp_path / "ops.py").write_text(OPS.format(longest=40))
     (tmp_path / "raises.py").write_text("raise OSError\n\n\ndef missing(x):\n    return x\n")
     found = []
     for name, count in (("right", 12), ("tail", 14), ("missing", 3), ("zeros", 6)):
@@ -151,6 +164,43 @@ def test_events_equal_those_of_one_process(specs, jobs, seed, options):
     alone = [timeless(event) for event in run(specs, options, HOST)]
     found, _ = remote(specs, options, jobs, seed=seed)
     assert [timeless(event) for event in found] == alone
+
+
+@pytest.fixture(params=[0, 1, 8, 20, 35, 38])
+def endless(request, tmp_path):
+    """A spec whose rows that are longer than some limit do not end."""
+    (tmp_path / "kcheck.yaml").write_text("")
+    (tmp_path / "ops.py").write_text(OPS.format(longest=request.param))
+    path = tmp_path / "endless.yaml"
+    path.write_text(SPEC.format(op="endless", name="endless", count=24))
+    return [load_spec(path)]
+
+
+@pytest.mark.parametrize(("jobs", "seed"), [(1, 1), (2, 2), (5, 3), (5, 4)])
+@pytest.mark.parametrize("options", [Options(), Options(max_failures=3)])
+def test_the_same_cases_run_after_some_that_do_not_end(endless, jobs, seed, options):
+    """However many workers there are; the report has them in the order of the plan."""
+    alone = [timeless(event) for event in run(endless, options, HOST)]
+    found, _ = remote(endless, options, jobs, seed=seed)
+    assert [timeless(event) for event in found] == alone
+
+
+def test_a_bug_in_a_small_case_is_found_though_large_ones_do_not_end(endless):
+    """At most three cases take as long as the time limit."""
+    found = [event for event in run(endless, Options(), HOST) if isinstance(event, CaseFinished)]
+    longest = int(OPS_LIMIT.search((Path(endless[0].root) / "ops.py").read_text())[1])
+    assert sum(event.verdict.timed_out for event in found) <= 3
+    wrong = {event.verdict.case.dims["N"] for event in found if event.verdict.rule == "mismatch"}
+    assert wrong == {1, 2} & set(range(longest + 1))
+
+
+def test_cases_of_workers_that_die_run_again_after_some_that_do_not_end(endless):
+    deadly = {(0, 1): 1, (0, 6): 1, (0, 11): 9}
+    alone, _ = remote(endless, Options(), 1, deadly=deadly)
+    found, _ = remote(endless, Options(), 3, deadly=deadly, seed=5)
+    assert [timeless(event) for event in found if isinstance(event, CaseFinished)] == [
+        timeless(event) for event in alone if isinstance(event, CaseFinished)
+    ]
 
 
 @pytest.mark.parametrize("deadly", [{}, {(0, 3): 1, (1, 9): 1}, {(0, 5): 9, (1, 2): 9}])

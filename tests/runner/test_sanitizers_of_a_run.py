@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -154,8 +154,27 @@ def test_a_named_sanitizer_that_does_not_finish_is_an_error(project):
     cases, end = finished(project, Slow(), sanitize={"racecheck": "error"})
     assert {event.verdict.status for event in cases} == {Status.ERROR}
     (finding,) = cases[0].verdict.findings
+    assert finding.rule == cases[0].verdict.rule == "unchecked"  # and not "racecheck": it found nothing
     assert finding.message == "racecheck did not finish checking this case within 10 s, half of the time limit"
     assert seen(end)["racecheck"] == 0
+
+
+class SlowAndWrong(Slow):
+    """And the result is wrong."""
+
+    def run(self, spec, arrays, *, timeout, instrument: Collection[str] = ()):
+        """Three times the input."""
+        outcome = super().run(spec, arrays, timeout=timeout, instrument=instrument)
+        return replace(outcome, outputs={"y": 3 * arrays.allocation("x").view()})
+
+
+def test_wrong_values_come_before_a_check_that_does_not_finish(project):
+    """They are an error of the kernel."""
+    cases, _ = finished(project, SlowAndWrong(), sanitize={"racecheck": "error"})
+    wrong = [event.verdict for event in cases if event.verdict.status is Status.FAILED]
+    assert wrong
+    assert {verdict.rule for verdict in wrong} == {"mismatch"}
+    assert all([finding.rule for finding in verdict.findings] == ["unchecked"] for verdict in wrong)
 
 
 def test_a_replayed_case_that_a_sanitizer_does_not_finish_is_an_error(project):
