@@ -200,7 +200,10 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     ):
         with _kept():
             from kcheck.cli.executors import executor_for
+            from kcheck.garbage import keep_freed_memory
             from kcheck.runner import run_with
+
+            keep_freed_memory()
 
             runs = [spec for spec in every if isinstance(spec, OpSpec)]  # so all shards choose the same device
             executor = ending.enter_context(executor_for(runs, options, device, wanted.jobs, _targets(every)))

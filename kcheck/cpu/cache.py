@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from kcheck.cpu.cache_bounds import LOCKS, Bounds, stored
+from kcheck.cpu.cache_bounds import LOCKS, CacheBounds, stored
 from kcheck.cpu.temporary_names import portable, relocated, temporary_folders
 
 _MAGIC = b"kcheck object 3\n"
@@ -44,9 +44,9 @@ class ObjectCache:
         bounds: how large it may grow.
     """
 
-    def __init__(self, folder: Path, bounds: Bounds | None = None) -> None:
+    def __init__(self, folder: Path, bounds: CacheBounds | None = None) -> None:
         self._folder = folder
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or CacheBounds()
 
     def __contains__(self, key: str) -> bool:
         """Whether something is stored under a key, intact or not."""

@@ -26,7 +26,7 @@ _HOUR = 3600
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CacheBounds:
     """The limits of a folder. If it exceeds one, the least recently used entries are deleted until it takes at
     most three quarters of that.
 
@@ -44,7 +44,7 @@ class Bounds:
     entries: int = 100_000
 
 
-def stored(folder: Path, bounds: Bounds, name: str, size: int) -> None:
+def stored(folder: Path, bounds: CacheBounds, name: str, size: int) -> None:
     """Called when an entry of ``size`` bytes was stored in a folder; sometimes deletes others.
 
     Raises:
@@ -55,7 +55,7 @@ def stored(folder: Path, bounds: Bounds, name: str, size: int) -> None:
         shrink(folder, bounds, time.time())
 
 
-def shrink(folder: Path, bounds: Bounds, now: float) -> None:
+def shrink(folder: Path, bounds: CacheBounds, now: float) -> None:
     """Delete entries if the folder exceeds its limits. An entry is a file, or a folder of files; the time of its
     last use is its time of modification. A folder that was used in the last hour is kept: another process may read
     its files one by one.

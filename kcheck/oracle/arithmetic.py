@@ -14,6 +14,7 @@ that evaluates a reference with it. Its modes:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,9 +23,11 @@ import numpy.typing as npt
 from kcheck.alignment import ceil_div
 from kcheck.model import DType, TensorSum
 from kcheck.oracle import tensor_sums
+from kcheck.oracle.blocks import by_block, by_rows
 from kcheck.oracle.rounding import Floats, half_step, round_to, truncate_to
 
 Array: TypeAlias = npt.NDArray[Any]
+Bytes: TypeAlias = npt.NDArray[np.int8]
 
 _CHECKPOINTS = 16
 _IN_ORDER_LIMIT = 2**25
@@ -78,16 +81,20 @@ class Arithmetic:
         if self.mode != "random":
             return self._nearest(array)
         with np.errstate(all="ignore"):
-            moved = array + self._unit(array) * self._signs(array.shape)
-            return np.where(np.abs(moved) <= self.precision.max, moved, array)
+            return by_block(self._given, array, self._bytes(array.shape))
+
+    def _given(self, array: Array, signs: Bytes) -> Array:
+        moved = array + self._unit(array) * _steps(signs)
+        return np.where(np.abs(moved) <= self.precision.max, moved, array)
+
+    def _bytes(self, shape: tuple[int, ...]) -> Bytes:
+        """Random bytes, for :func:`_steps`."""
+        count = int(np.prod(shape, dtype=np.int64))
+        words = np.atleast_1d(self._bits.random_raw(ceil_div(count, 8) or 1)).astype("<u8", copy=False)
+        return words.view(np.int8)[:count].reshape(shape)
 
     def _signs(self, shape: tuple[int, ...]) -> Floats:
-        """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
-        all equal, because then two opposite moves would cancel in every second draw."""
-        count = int(np.prod(shape, dtype=np.int64))
-        words = np.atleast_1d(self._bits.random_raw(ceil_div(count, 8) or 1)).astype("<u8")
-        steps: Floats = words.view(np.int8)[:count] / 128.0
-        return (steps + np.where(steps < 0, -0.5, 0.5)).reshape(shape)
+        return _steps(self._bytes(shape))
 
     def _unit(self, array: Array) -> Floats:
         """One unit roundoff of each value, in absolute terms; below the normal range, half a subnormal step."""
@@ -95,6 +102,9 @@ class Arithmetic:
         return np.where(magnitude == 0, 0.0, self._step * half_step(magnitude, self.precision))
 
     def _nearest(self, array: Array) -> Array:
+        return by_block(self._block_nearest, array)
+
+    def _block_nearest(self, array: Array) -> Array:
         if np.iscomplexobj(array):
             parts: Array = np.empty(array.shape, np.complex128)
             parts.real = self._rounded(np.ascontiguousarray(array.real))
@@ -118,9 +128,23 @@ class Arithmetic:
             checked: leave results that the precision holds exactly unchanged. Not for library functions: erf(9)
                 is 1 in float64 too, but a correct result in float32 may be one ulp below.
         """
-        nearest = self._nearest(array)
         if self.mode != "random":
-            return nearest
+            return self._nearest(array)
+        signs = self._bytes(array.shape), self._bytes(array.shape) if np.iscomplexobj(array) else None
+        return by_block(partial(self._moved, roundings=roundings, checked=checked), array, noise, *signs)
+
+    def _moved(
+        self,
+        array: Array,
+        noise: Floats | None,
+        real: Bytes,
+        imaginary: Bytes | None,
+        *,
+        roundings: float,
+        checked: bool,
+    ) -> Array:
+        """The elements of :meth:`after` in ``random`` mode. ``real``, ``imaginary``: bytes for :func:`_steps`."""
+        nearest = self._block_nearest(array)
         if noise is None:
             if not checked:
                 exact = array == 0
@@ -131,9 +155,9 @@ class Arithmetic:
             step = np.where(exact, 0.0, roundings * self._unit(array))
         else:
             step = self._step * self.precision.unit_roundoff * noise
-        moved: Array = array + step * self._signs(array.shape)
-        if np.iscomplexobj(array):
-            moved = moved + 1j * step * self._signs(array.shape)
+        moved: Array = array + step * _steps(real)
+        if imaginary is not None:
+            moved = moved + 1j * step * _steps(imaginary)
         return np.where(np.isfinite(nearest) | ~np.isfinite(array), moved, nearest)
 
     # --- sums
@@ -145,17 +169,21 @@ class Arithmetic:
         exact = np.asarray(array.sum(axis=-1))
         if self.mode != "random":
             return self._in_order(array)
+        integral, path, squares, alike = by_rows(self._row_facts, array)
+        squares = np.maximum(path, self.expected_path(exact, array.shape[-1], squares))
+        squares = np.maximum(squares, np.where(alike, self._coherent(exact, array.shape[-1]), 0.0))
+        return self.after(exact, noise=np.where(integral, 0.0, np.sqrt(squares)))
+
+    def _row_facts(self, array: Array) -> tuple[Array, ...]:
+        """For the terms of each sum: whether every partial sum is a whole number that the precision holds, the sum
+        of the squared partial sums, that of the squared terms, and whether all terms are alike."""
         if not np.iscomplexobj(array):
             magnitude = np.abs(array).sum(axis=-1)
             integral = np.all(np.rint(array) == array, axis=-1) & (magnitude < 2.0**self._exact_below)
         else:
-            integral = np.zeros(exact.shape, np.bool_)
-        partial = np.abs(np.cumsum(array, axis=-1)[..., 1:]) ** 2
-        squares = np.maximum(partial.sum(axis=-1), self.expected_path(exact, array.shape[-1], _square_sum(array)))
-        squares = np.maximum(
-            squares, np.where(self._alike(array, -1), self._coherent(exact, array.shape[-1]), 0.0)
-        )
-        return self.after(exact, noise=np.where(integral, 0.0, np.sqrt(squares)))
+            integral = np.zeros(array.shape[:-1], np.bool_)
+        sums = np.abs(np.cumsum(array, axis=-1)[..., 1:]) ** 2
+        return np.asarray(integral), sums.sum(axis=-1), _square_sum(array), self._alike(array, -1)
 
     def running(self, array: Array) -> Array:
         """The running sum over the last axis."""
@@ -194,8 +222,12 @@ class Arithmetic:
         return sums
 
     def _in_order(self, array: Array) -> Array:
+        return by_rows(self._rows_in_order, array)[0]
+
+    def _rows_in_order(self, array: Array) -> tuple[Array]:
         ordered = array[..., ::-1] if self.mode == "backwards" else array
-        return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
+        total = np.asarray(self._running_in_order(ordered)[..., -1])
+        return (self._safe(total, np.abs(array).sum(axis=-1)),)
 
     def _safe(self, total: Array, magnitude: Floats) -> Array:
         """The total, but infinite where the sum of magnitudes overflows: some order of summation may."""
@@ -253,11 +285,11 @@ class Arithmetic:
                 total = self._nearest(total + self._nearest(a[..., :, k, None] * b[..., None, k, :]))
             return self._safe(total, np.matmul(np.abs(a), np.abs(b)))
         squares = np.matmul(np.abs(a) ** 2, np.abs(b) ** 2)
-        partial, path, lost = np.zeros_like(exact), np.zeros(exact.shape), np.zeros(exact.shape)
+        summed, path, lost = np.zeros_like(exact), np.zeros(exact.shape), np.zeros(exact.shape)
         for part in np.array_split(np.arange(length), min(length, _CHECKPOINTS)):
-            before = np.abs(partial) ** 2
-            partial = partial + np.matmul(a[..., :, part], b[..., part, :])
-            mean = (before + np.abs(partial) ** 2) / 2
+            before = np.abs(summed) ** 2
+            summed = summed + np.matmul(a[..., :, part], b[..., part, :])
+            mean = (before + np.abs(summed) ** 2) / 2
             path += len(part) * mean
             if sums is not None and not in_order:
                 net = np.abs(np.matmul(np.sign(a[..., :, part]), np.sign(b[..., part, :])))
@@ -266,6 +298,16 @@ class Arithmetic:
         alike = self._alike(a, -1)[..., :, None] & self._alike(b, -2)[..., None, :]
         noise = np.maximum(noise, np.where(alike, self._coherent(exact, length), 0.0))
         return self.after(exact, noise=np.maximum(np.sqrt(noise), self._in_steps(lost)))
+
+
+def _steps(signs: Bytes) -> Floats:
+    """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not all
+    equal, because then two opposite moves would cancel in every second draw."""
+    return _STEPS[signs.view(np.uint8)]
+
+
+_STEPS: Floats = np.arange(256, dtype=np.uint8).view(np.int8) / 128.0
+_STEPS += np.where(_STEPS < 0, -0.5, 0.5)
 
 
 def _square_sum(array: Array) -> Floats:

@@ -1,13 +1,11 @@
-"""Compares an output with its reference: special values, errors, the worst element.
+"""Compares an output with its reference: the largest errors, and the worst element.
 
-Temporaries have at most CHUNK elements, so that a comparison needs only a few bytes per element in addition to the
-arrays.
+Temporaries have the size of a block (:mod:`kcheck.oracle.blocks`), so that a comparison needs only a few bytes per
+element in addition to the arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,79 +14,25 @@ import numpy.typing as npt
 from kcheck.dataclass import dataclass
 from kcheck.model import Compare, Comparison, DType, Element, ErrorMap
 from kcheck.model.indexing import index_at
+from kcheck.oracle.blocks import blocks
 from kcheck.oracle.error_map import error_map
-from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
+from kcheck.oracle.mismatch import (
+    BY_OVERFLOW,
+    FIRST_MISMATCH,
+    WHY,
+    WITH_ERROR,
+    MismatchCode,
+    mark_overflow,
+    measure_inexact,
+    measure_integers,
+)
+from kcheck.oracle.rounding import round_to, ulp_distance
 from kcheck.oracle.tolerance import Allowance, ToleranceRule, typical_magnitude
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Codes: TypeAlias = npt.NDArray[np.uint8]
-
-CHUNK = 1 << 20
-
-
-class MismatchCode(IntEnum):
-    """The result for one element, apart from its error. FINE: the error decides. SETTLED: right, or not judged."""
-
-    FINE = 0
-    SETTLED = 1
-    NAN = 2
-    INFINITE = 3
-    NOT_NAN = 4
-    NOT_INFINITE = 5
-    OTHER_INFINITY = 6
-    NAN_FOR_INFINITE = 7
-    INFINITE_FOR_NAN = 8
-    FORBIDDEN_NAN = 9
-    OTHER_ZERO = 10
-    OUT_OF_RANGE = 11
-    NO_OVERFLOW = 12
-    NOT_BOOL = 13
-
-
-WHY = {
-    MismatchCode.FINE: "",
-    MismatchCode.SETTLED: "",
-    MismatchCode.NAN: "NaN where the reference is finite",
-    MismatchCode.INFINITE: "infinite where the reference is finite",
-    MismatchCode.NOT_NAN: "finite where the reference is NaN",
-    MismatchCode.NOT_INFINITE: "finite where the reference is infinite",
-    MismatchCode.OTHER_INFINITY: "infinite with the wrong sign",
-    MismatchCode.NAN_FOR_INFINITE: "NaN where the reference is infinite",
-    MismatchCode.INFINITE_FOR_NAN: "infinite where the reference is NaN",
-    MismatchCode.FORBIDDEN_NAN: "NaN, which `compare: {nan: forbid}` rules out",
-    MismatchCode.OTHER_ZERO: "zero with the wrong sign",
-    MismatchCode.OUT_OF_RANGE: "the reference is beyond the range of the output's dtype",
-    MismatchCode.NO_OVERFLOW: "finite where the reference overflows the output's dtype",
-    MismatchCode.NOT_BOOL: "a byte other than 0 and 1, which is not a bool",
-}
-_FIRST_MISMATCH = MismatchCode.NAN  # and all codes after it
-_BY_OVERFLOW = np.array(  # possible results of an intermediate overflow
-    [
-        MismatchCode.NAN,
-        MismatchCode.INFINITE,
-        MismatchCode.NOT_NAN,
-        MismatchCode.NOT_INFINITE,
-        MismatchCode.OTHER_INFINITY,
-        MismatchCode.NAN_FOR_INFINITE,
-        MismatchCode.INFINITE_FOR_NAN,
-        MismatchCode.NO_OVERFLOW,
-    ],
-    np.uint8,
-)
-_WITH_ERROR = (
-    MismatchCode.FINE,
-    MismatchCode.OTHER_ZERO,
-    MismatchCode.OUT_OF_RANGE,
-    MismatchCode.NO_OVERFLOW,
-)  # abs(actual - expected) is a number
-
-
-def chunks(size: int) -> Iterator[slice]:
-    """Slices that cover ``range(size)``."""
-    for start in range(0, size, CHUNK):
-        yield slice(start, min(size, start + CHUNK))
 
 
 def compare(
@@ -112,129 +56,53 @@ def compare(
     infinity: there, NaN and the largest number are right (OCP 8-bit floating point 1.0, 5.2.1: both conversions
     are defined).
     """
+    compared, not_judged = _compared(output, dtype, actual, expected, rule, options, skip)
+    with np.errstate(all="ignore"):
+        return compared.summary(rule.method, not_judged)
+
+
+def is_accepted(
+    output: str, dtype: DType, actual: Array, expected: Array, rule: ToleranceRule, options: Compare
+) -> bool:
+    """Whether an output passes the comparison. The arguments are those of :func:`compare`."""
+    compared, _ = _compared(output, dtype, actual, expected, rule, options)
+    with np.errstate(all="ignore"):
+        return compared.passed
+
+
+def _compared(
+    output: str,
+    dtype: DType,
+    actual: Array,
+    expected: Array,
+    rule: ToleranceRule,
+    options: Compare,
+    skip: Mask | None = None,
+) -> tuple[_Compared, int]:
+    """The result for each element, and how many were not judged."""
     shape = actual.shape
     flat, reference = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
-    left_out = np.zeros(flat.size, np.bool_) if skip is None else np.ascontiguousarray(skip).reshape(-1)
+    left_out = None if skip is None or not skip.any() else np.ascontiguousarray(skip).reshape(-1)
     codes, error = np.zeros(flat.size, np.uint8), np.zeros(flat.size)
     with np.errstate(all="ignore"):
-        for part in chunks(flat.size):
-            measure = _measure_inexact if dtype.is_inexact else _measure_integers
+        for part in blocks(flat.size):
+            measure = measure_inexact if dtype.is_inexact else measure_integers
             codes[part], error[part] = measure(flat[part], reference[part], dtype, options)
-        codes[left_out], error[left_out] = MismatchCode.SETTLED, 0.0
+        if left_out is not None:
+            codes[left_out], error[left_out] = MismatchCode.SETTLED, 0.0
         allowance = rule.allowance(output, reference, error)
         not_judged = np.zeros(flat.size, np.bool_)
         if dtype.is_inexact:
-            for part in chunks(flat.size):
-                _overflow(codes[part], flat[part], reference[part], allowance.allowed[part], dtype)
+            for part in blocks(flat.size):
+                mark_overflow(codes[part], flat[part], reference[part], allowance.allowed[part], dtype)
             if options.nan == "ignore":
-                not_judged |= np.isnan(reference) & ~left_out
+                not_judged |= np.isnan(reference) if left_out is None else np.isnan(reference) & ~left_out
         if allowance.unjudged is not None:
             beyond = (codes == MismatchCode.FINE) & (error > allowance.allowed)
-            not_judged |= allowance.unjudged & (beyond | np.isin(codes, _BY_OVERFLOW))
+            not_judged |= allowance.unjudged & (beyond | np.isin(codes, BY_OVERFLOW))
         codes[not_judged] = MismatchCode.SETTLED
-        compared = _Compared(output, dtype, shape, flat, reference, codes, error, allowance)
-        return compared.summary(rule.method, int(np.count_nonzero(not_judged)))
-
-
-def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """A code per element, and abs(actual - expected): infinite where special values do not match."""
-    wide: Array
-    if dtype.kind == "complex":
-        wide = actual.astype(np.complex128)
-        real = _specials(wide.real, expected.real, options)
-        codes = np.maximum(real, _specials(wide.imag, expected.imag, options))
-    else:
-        wide = actual.astype(np.float64)
-        codes = _specials(wide, expected, options)
-    target = expected
-    if dtype.name == "float8_e4m3fn":
-        target = np.clip(expected, -dtype.max, dtype.max)
-    error = np.where(np.isfinite(expected), np.abs(wide - target), 0.0)
-    return codes, np.where(np.isnan(error) | np.isin(codes, _BY_OVERFLOW), np.inf, error)
-
-
-def _specials(actual: Floats, expected: Floats, options: Compare) -> Codes:
-    a_nan, e_nan = np.isnan(actual), np.isnan(expected)
-    a_inf, e_inf = np.isinf(actual), np.isinf(expected)
-    a_finite, e_finite = ~(a_nan | a_inf), ~(e_nan | e_inf)
-    rows = [
-        (a_nan & e_finite, MismatchCode.NAN),
-        (a_inf & e_finite, MismatchCode.INFINITE),
-        (a_finite & e_nan, MismatchCode.NOT_NAN),
-        (a_finite & e_inf, MismatchCode.NOT_INFINITE),
-        (a_inf & e_inf & (actual != expected), MismatchCode.OTHER_INFINITY),
-        (a_nan & e_inf, MismatchCode.NAN_FOR_INFINITE),
-        (a_inf & e_nan, MismatchCode.INFINITE_FOR_NAN),
-        ((a_inf & e_inf & (actual == expected)) | (a_nan & e_nan), MismatchCode.SETTLED),
-    ]
-    if options.nan == "ignore":
-        rows.insert(0, (e_nan, MismatchCode.SETTLED))
-    if options.nan == "forbid":
-        rows.insert(0, (a_nan, MismatchCode.FORBIDDEN_NAN))
-    if options.signed_zero:
-        rows.append(
-            (
-                (actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected)),
-                MismatchCode.OTHER_ZERO,
-            )
-        )
-    return np.select([row for row, _ in rows], [np.uint8(code) for _, code in rows], np.uint8(MismatchCode.FINE))
-
-
-def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dtype: DType) -> None:
-    """Set, in place, the codes of elements where the reference overflows or may overflow."""
-    threshold = overflow_threshold(dtype)
-    if not np.isfinite(threshold):
-        return
-
-    def may(part: Floats, reference: Floats) -> Mask:
-        grown: Mask = np.isfinite(reference) & (np.abs(reference) + allowed >= threshold)
-        if dtype.name == "float8_e4m3fn":
-            grown &= np.isnan(part)
-        else:
-            grown &= np.isinf(part) & (np.signbit(part) == np.signbit(reference))
-        return grown
-
-    suspects = (codes == MismatchCode.INFINITE) | (codes == MismatchCode.NAN)
-    if not suspects.any() and not (np.abs(expected) >= threshold).any():
-        return
-    wide: Array
-    if dtype.kind == "complex":
-        wide = actual.astype(np.complex128)
-        real, imag = may(wide.real, expected.real), may(wide.imag, expected.imag)
-        fine = (real | np.isfinite(wide.real)) & (imag | np.isfinite(wide.imag))
-        beyond = np.zeros(codes.shape, np.bool_)
-    else:
-        wide = actual.astype(np.float64)
-        fine = may(wide, expected)
-        beyond = (codes == MismatchCode.FINE) & (np.abs(expected) - allowed >= threshold)
-    codes[suspects & fine] = MismatchCode.SETTLED
-    if dtype.name != "float8_e4m3fn":
-        codes[beyond] = MismatchCode.NO_OVERFLOW
-
-
-def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """Differences, rounded to float64. Modulo 2**64, larger minus smaller is exact even if int64 overflows."""
-    if expected.dtype.kind == "b":
-        expected = expected.astype(np.uint8)
-    is_bool = np.ones(actual.shape, np.bool_)
-    if actual.dtype.kind == "b":
-        actual = actual.view(np.uint8)  # the byte that was stored; NumPy reads any but 0 as True
-        is_bool = actual <= 1
-    low, high = int(dtype.min), int(dtype.max)
-    limits = np.iinfo(expected.dtype)
-    outside = np.zeros(expected.shape, np.bool_)
-    if limits.min < low:
-        outside |= expected < (np.array(low, expected.dtype))
-    if limits.max > high:
-        outside |= expected > np.array(high, expected.dtype)
-    wide: type[Any] = np.uint64 if dtype.kind == "uint" else np.int64
-    one, two = actual.astype(wide), expected.astype(wide)
-    gap = np.maximum(one, two).view(np.uint64) - np.minimum(one, two).view(np.uint64)
-    error = gap.astype(np.float64)
-    error[outside] = np.abs(actual[outside].astype(np.float64) - expected[outside].astype(np.float64))
-    codes = np.where(outside, np.uint8(MismatchCode.OUT_OF_RANGE), np.uint8(MismatchCode.FINE))
-    return np.where(is_bool, codes, np.uint8(MismatchCode.NOT_BOOL)), error
+    found = _Compared(output, dtype, shape, flat, reference, codes, error, allowance)
+    return found, int(np.count_nonzero(not_judged))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -281,6 +149,15 @@ class _Compared:
             error_map=self._error_map() if beyond else None,
         )
 
+    @property
+    def passed(self) -> bool:
+        """Whether no element is wrong."""
+        for part in blocks(self.actual.size):
+            fine, mismatch, _ = self._judged(part)
+            if self._refused(part, fine, mismatch).any():
+                return False
+        return True
+
     def element(self, n: int) -> Element:
         """One element, by its flat index."""
         code, actual, expected = self.codes[n], self.actual[n], self.expected[n]
@@ -289,7 +166,7 @@ class _Compared:
             index_at(n, self.shape),
             _scalar(actual, self.dtype) if is_bool else int(self.actual.view(np.uint8)[n]),
             _scalar(expected, self.dtype),
-            float(self.error[n]) if code in _WITH_ERROR else None,
+            float(self.error[n]) if code in WITH_ERROR else None,
             float(self.allowance.allowed[n]),
         )
 
@@ -297,7 +174,7 @@ class _Compared:
         """For some elements: which are decided by the error, which mismatch anyway, and error / allowed."""
         codes, error = self.codes[part], self.error[part]
         fine = (codes == MismatchCode.FINE) | (codes == MismatchCode.OTHER_ZERO)
-        return fine, codes >= _FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
+        return fine, codes >= FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
 
     def _refused(self, part: slice, fine: Mask, mismatch: Mask) -> Mask:
         found: Mask = mismatch | (fine & (self.error[part] > self.allowance.allowed[part]))
@@ -305,27 +182,27 @@ class _Compared:
 
     def _worst(self) -> tuple[int, float, int]:
         """The worst element and the largest error / allowed (-1 if none was judged), and how many are wrong."""
-        beyond, largest, special, worst = 0, -1.0, -1, -1
-        for part in chunks(self.actual.size):
+        beyond, largest, error, special, worst = 0, -1.0, -1.0, -1, -1
+        for part in blocks(self.actual.size):
             fine, mismatch, ratios = self._judged(part)
             if special < 0 and mismatch.any():
                 special = part.start + int(np.argmax(mismatch))
             ratios = np.where(fine, ratios, -1.0)
             beyond += int(np.count_nonzero(self._refused(part, fine, mismatch)))
             top = float(ratios.max())
-            if top > largest:
-                largest = top
-                tied = np.where(
-                    ratios == top, self.error[part], -1.0
-                )  # no error is allowed: every ratio is infinite
-                worst = part.start + int(np.argmax(tied))
+            if top >= largest and top >= 0.0:
+                # If no error is allowed, every ratio is infinite.
+                tied = np.where(ratios == top, self.error[part], -1.0)
+                place = int(np.argmax(tied))
+                if (top, tied[place]) > (largest, error):
+                    largest, error, worst = top, float(tied[place]), part.start + place
         return (special if special >= 0 else worst), largest, beyond
 
     def _largest(self) -> dict[str, float]:
         """The largest errors of the finite judged elements, by each measure."""
         largest: dict[str, float] = {}
         typical = typical_magnitude(self.expected, self.dtype) if self.dtype.is_inexact else 0.0
-        for part in chunks(self.actual.size):
+        for part in blocks(self.actual.size):
             fine, _, _ = self._judged(part)
             if self.dtype.is_inexact:
                 fine = fine | (self.codes[part] == MismatchCode.NO_OVERFLOW)
@@ -352,23 +229,27 @@ def _extremes(
     fine = fine & np.isfinite(error)
     if not fine.any():
         return found
-    found["abs"] = float(error[fine].max())
+    if not fine.all():
+        actual, expected, error = actual[fine], expected[fine], error[fine]
+    found["abs"] = float(error.max())
     magnitude = np.abs(expected.astype(np.float64) if expected.dtype.kind in "biu" else expected)
-    related = fine & (magnitude > 0)
+    related = magnitude > 0
     if related.any():
-        found["rel"] = float((error[related] / magnitude[related]).max())
+        found["rel"] = float(np.divide(error, magnitude, out=np.zeros(error.shape), where=related).max())
     if dtype.is_inexact:
-        found["scaled"] = float((error[fine] / (magnitude[fine] + typical)).max())
+        found["scaled"] = float((error / (magnitude + typical)).max())
     if dtype.kind == "float":
-        parts = [(actual[fine], expected[fine])]
+        parts = [(actual, expected)]
     elif dtype.kind == "complex":
-        parts = [(actual.real[fine], expected.real[fine]), (actual.imag[fine], expected.imag[fine])]
+        parts = [(actual.real, expected.real), (actual.imag, expected.imag)]
     else:
         return found
     for one, two in parts:
         near = np.isfinite(round_to(np.ascontiguousarray(two), dtype))
-        if near.any():
-            found["ulp"] = max(found.get("ulp", 0.0), float(ulp_distance(one[near], two[near], dtype).max()))
+        if not near.all():
+            one, two = one[near], two[near]
+        if one.size:
+            found["ulp"] = max(found.get("ulp", 0.0), float(ulp_distance(one, two, dtype).max()))
     return found
 
 

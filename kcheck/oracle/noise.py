@@ -5,7 +5,7 @@ It is measured by evaluating the reference as correct kernels might.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kcheck.model import DType, TensorSum
 from kcheck.oracle.arithmetic import Arithmetic
+from kcheck.oracle.blocks import blocks
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounded import is_rounded, under
 from kcheck.oracle.tensors import tensors_under
@@ -31,8 +32,8 @@ class NoiseFloor:
 
     Evaluates the reference under :class:`Arithmetic`: twice with each operation rounded to nearest and with sums
     in order, from either end; then a few times under random rounding, with the inputs moved by a unit roundoff.
-    The largest distance from the fp64 result is the noise. It is evaluated on first use: most cases do not need
-    it.
+    The largest distance from the fp64 result is the noise. It is evaluated on first use, one evaluation after
+    another: most cases do not need it, or not all.
     """
 
     def __init__(
@@ -60,43 +61,67 @@ class NoiseFloor:
         self.doubted: dict[str, str] = {}
         self.draws = 0
         self.notes: list[str] = []
+        self._evaluations = self._evaluate_first()
+        self._known = 0  # how many of them are done
 
     def noise(self, output: str) -> Floats:
-        if not self._noise:
-            self._begin()
+        """The noise of each element, after the first DRAWS draws at least."""
+        while self._advance():
+            pass
         return self._noise[output]
 
     def unjudged(self, output: str) -> Mask:
         """Where the reference in compute precision is not finite although the fp64 one is."""
-        if not self._unjudged:
-            self._begin()
+        while self._advance():
+            pass
         return self._unjudged[output]
 
-    def _begin(self) -> None:
+    def partial_noise(self, output: str) -> Iterator[Floats]:
+        """The noise so far, after one evaluation, two, and so on. It is at most that of :meth:`noise`."""
+        if self._known:
+            yield self._noise[output]
+        while self._advance():
+            yield self._noise[output]
+
+    def _advance(self) -> bool:
+        """Evaluate the reference again. False if it was evaluated DRAWS times under random rounding."""
+        has_more = next(self._evaluations, False) is None
+        self._known += has_more
+        return has_more
+
+    def _evaluate_first(self) -> Iterator[None]:
         inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
         self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
         nearest = self._arithmetic("nearest")
-        runs = [self._evaluate(nearest, self._see)]
-        modeled = runs[0] is not None and nearest.uses > 0
+        first = self._evaluate(nearest, self._see)
+        modeled = first is not None and nearest.uses > 0
         if not modeled or not self._is_rounded:
             self._hidden = "operations outside NumPy's and PyTorch's arrays"
         elif nearest.unseen:
             self._hidden = f"calls ({', '.join(sorted(nearest.unseen))})"
+        self._take(first)
         if modeled:
-            runs.append(self._evaluate(self._arithmetic("backwards")))
-        # In float64 the reference's own order of summation is as good as any other. If it overflows although every
-        # input is finite, a kernel may overflow or not.
-        own = self._precision.precision == 53 and self._reference.finite_inputs
-        for outputs in runs:
-            if outputs is not None:
-                for name, mask in self._unjudged.items():
-                    mask |= (own | np.isfinite(inexact[name].ravel())) & ~np.isfinite(outputs[name].ravel())
-                self._widen(outputs)
-        if not modeled and self._reference.float_inputs:
+            yield
+            self._take(self._evaluate(self._arithmetic("backwards")))
+        elif self._reference.float_inputs:
             self._without_model()
             self._is_rounded = True  # nothing is left to estimate
-        self.draw(DRAWS)
+        for draws in range(1, DRAWS + 1):
+            yield
+            self.draw(draws)
+        yield
+
+    def _take(self, outputs: Mapping[str, Array] | None) -> None:
+        """Take the outputs of a reference without random errors."""
+        if outputs is None:
+            return
+        # In float64 the reference's own order of summation is as good as any other. If it overflows although
+        # every input is finite, a kernel may overflow or not.
+        own = self._precision.precision == 53 and self._reference.finite_inputs
+        for name, mask in self._unjudged.items():
+            mask |= (own | np.isfinite(self._expected[name].ravel())) & ~np.isfinite(outputs[name].ravel())
+        self._widen(outputs)
 
     def _see(self, result: object) -> None:
         self._is_rounded = is_rounded(result)
@@ -142,9 +167,11 @@ class NoiseFloor:
 
     def _widen(self, outputs: Mapping[str, Array]) -> None:
         for name, noise in self._noise.items():
-            with np.errstate(all="ignore"):
-                moved = np.abs(outputs[name] - self._expected[name]).ravel()
-            np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0), out=noise)
+            one, other = outputs[name].ravel(), self._expected[name].ravel()
+            for part in blocks(noise.size):
+                with np.errstate(all="ignore"):
+                    moved = np.abs(one[part] - other[part])
+                np.maximum(noise[part], np.where(np.isfinite(moved), moved, 0.0), out=noise[part])
 
     def _evaluate(
         self, arithmetic: Arithmetic, see: Callable[[object], None] | None = None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kcheck.dataclass import dataclass
 from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec, TensorSum
+from kcheck.oracle.blocks import blocks, by_block
 from kcheck.oracle.noise import NoiseFloor
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounding import TF32, half_step, overflow_threshold
@@ -150,11 +151,15 @@ class Conditioned:
 
     def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
         with np.errstate(all="ignore"):
-            magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-            least = half_step(magnitude, self.dtype)
-            # The noise only raises the accepted error, so an error below this is accepted without evaluating it.
-            if not self.whole and bool(np.all(error <= self.constant * least)):
-                return Allowance(self.constant * least, least)
+            least = by_block(self._least, expected)
+            # The noise only raises the accepted error, so an error below this is accepted without evaluating it,
+            # or after a few evaluations.
+            if not self.whole:
+                if self._accepts(error, least):
+                    return Allowance(self.constant * least, least)
+                for noise in self.floor.partial_noise(output):
+                    if self._accepts(error, least, noise):
+                        return Allowance(self.constant * (floor := least + noise), floor)
             unjudged = self.floor.unjudged(output)
             while True:
                 floor = least + self.floor.noise(output)
@@ -171,9 +176,24 @@ class Conditioned:
                     )
                 self.floor.draw(2 * self.floor.draws)
 
+    def _least(self, expected: Array) -> Floats:
+        return half_step(np.where(np.isfinite(expected), np.abs(expected), 0.0), self.dtype)
+
+    def _accepts(self, error: Floats, least: Floats, noise: Floats | None = None) -> bool:
+        """Whether each error is at most the constant times the floor."""
+        for part in blocks(error.size):
+            floor = least[part] if noise is None else least[part] + noise[part]
+            if not np.all(error[part] <= self.constant * floor):
+                return False
+        return True
+
     @staticmethod
     def _ratio(error: Floats, allowed: Floats, unjudged: Mask) -> float:
-        return float(np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0))
+        largest = 0.0
+        for part in blocks(error.size):
+            ratios = np.where(unjudged[part] | ~np.isfinite(error[part]), 0.0, error[part] / allowed[part])
+            largest = max(largest, float(ratios.max(initial=0.0)))
+        return largest
 
     def _doubtful(self, output: str, floor: Floats, error: Floats, unjudged: Mask) -> Allowance | None:
         """The allowance if some operations of the reference were not seen, and the rounding of one value between

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kcheck.dataclass import dataclass
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.oracle import invariants
-from kcheck.oracle.compare import compare
+from kcheck.oracle.compare import is_accepted
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.truth import Expected, Truth
 
@@ -198,4 +198,4 @@ def unjudged(spec: OpSpec) -> tuple[Finding, ...]:
 
 def _passes(truth: Truth, output: str, actual: Array) -> bool:
     dtype, expected = truth.reference.dtypes[output], truth.expected[output]
-    return compare(output, dtype, actual, expected, truth.rule(output), truth.spec.compare).passed
+    return is_accepted(output, dtype, actual, expected, truth.rule(output), truth.spec.compare)

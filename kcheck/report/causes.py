@@ -26,8 +26,7 @@ _RULES = (
     *("synccheck", "racecheck"),
     *("initcheck", "unwritten"),
     "overflow",
-    *("mismatch", "invariant", "nondeterministic"),  # values
-    "unchecked",
+    *("mismatch", "invariant", "nondeterministic", "unchecked"),  # values
 )
 """The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""
 VALUES = ("mismatch", "invariant", "nondeterministic")

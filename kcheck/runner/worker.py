@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import DeviceUnavailable, InternalError, KernelError, SpecError, UserError
+from kcheck.garbage import keep_freed_memory
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import CodePoint
@@ -225,6 +226,7 @@ class Channel(Protocol):
 def serve(channel: Channel, choose: Callable[[], Device], specs: Sequence[OpSpec], options: Options) -> None:
     """Run a worker: send the name and the description of its device, then receive tasks and send answers until the
     other end is gone. ``choose`` makes the device; if it raises DeviceUnavailable, only that error is sent."""
+    keep_freed_memory()
     try:
         device = choose()
     except DeviceUnavailable as error:

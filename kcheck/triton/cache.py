@@ -16,7 +16,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-from kcheck.cpu.cache_bounds import Bounds, stored
+from kcheck.cpu.cache_bounds import CacheBounds, stored
 from kcheck.driver.after_import import patch_now_or_after_import
 
 
@@ -37,10 +37,10 @@ def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="kcheck-triton-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     variables["TRITON_CACHE_DIR"] = str(folder)
-    patch_now_or_after_import({"triton.runtime.cache": [functools.partial(limit_size, folder, Bounds())]})
+    patch_now_or_after_import({"triton.runtime.cache": [functools.partial(limit_size, folder, CacheBounds())]})
 
 
-def limit_size(folder: Path, bounds: Bounds, module: Any) -> None:
+def limit_size(folder: Path, bounds: CacheBounds, module: Any) -> None:
     """Change ``triton.runtime.cache``: a compiled kernel that is found counts as used, and storing one may delete
     others. It does so only in ``folder``.
     """

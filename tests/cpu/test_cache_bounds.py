@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.cache_bounds import LOCKS, SCANS, WEEK, Bounds, shrink
+from kcheck.cpu.cache_bounds import LOCKS, SCANS, WEEK, CacheBounds, shrink
 
 NOW = 1_000_000_000.0
-SMALL = Bounds(usual=400, most=1000, entries=100)
+SMALL = CacheBounds(usual=400, most=1000, entries=100)
 
 
 def _entry(folder: Path, name: str, age: float, size: int = 100) -> None:
@@ -73,7 +73,7 @@ def test_the_file_of_locks_stays(tmp_path: Path) -> None:
 
 def test_a_project_larger_than_the_usual_size_stays_warm(tmp_path: Path) -> None:
     """Each run reads all entries in the same order; the newest ones alone would be of no use to it."""
-    cache = ObjectCache(tmp_path, Bounds(usual=20_000, most=100_000))
+    cache = ObjectCache(tmp_path, CacheBounds(usual=20_000, most=100_000))
     contents = {str(n): os.urandom(1000) for n in range(60)}
     for name, content in contents.items():
         cache.put(name, content)
@@ -82,7 +82,7 @@ def test_a_project_larger_than_the_usual_size_stays_warm(tmp_path: Path) -> None
 
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
     """Beyond the greatest size the entries used least recently go; the last one stored stays."""
-    cache = ObjectCache(tmp_path, Bounds(usual=10_000, most=10_000))
+    cache = ObjectCache(tmp_path, CacheBounds(usual=10_000, most=10_000))
     for n in range(40):
         cache.put(str(n), os.urandom(1000))
         paths = sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -95,7 +95,7 @@ def test_the_folder_is_bounded(tmp_path: Path) -> None:
 
 def test_the_number_of_entries_is_bounded(tmp_path: Path) -> None:
     """Small entries do not fill a folder with files."""
-    cache = ObjectCache(tmp_path, Bounds(entries=50))
+    cache = ObjectCache(tmp_path, CacheBounds(entries=50))
     for n in range(200):
         cache.put(str(n), b"")
     assert 20 < sum(1 for _ in tmp_path.iterdir()) <= 55
@@ -103,13 +103,13 @@ def test_the_number_of_entries_is_bounded(tmp_path: Path) -> None:
 
 def test_an_entry_in_use_outlives_older_ones(tmp_path: Path) -> None:
     """Getting an entry counts as a use."""
-    cache = ObjectCache(tmp_path, Bounds(usual=4_000, most=40_000))
+    cache = ObjectCache(tmp_path, CacheBounds(usual=4_000, most=40_000))
     for n in range(4):
         cache.put(str(n), os.urandom(1000))
     for path in tmp_path.iterdir():
         os.utime(path, ns=(0, 0))
     assert cache.get("1") is not None
-    shrink(tmp_path, Bounds(usual=4_000, most=40_000), time.time())
+    shrink(tmp_path, CacheBounds(usual=4_000, most=40_000), time.time())
     assert [cache.get(str(n)) is not None for n in range(4)].count(True) == 2
     assert cache.get("1") is not None
 
@@ -122,6 +122,6 @@ def test_storing_rarely_looks_at_the_folder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "scandir", lambda folder: scans.append(folder) or scandir(folder))
     limit = 300 * 1062
     for n in range(600):
-        ObjectCache(tmp_path, Bounds(usual=limit, most=limit)).put(str(n), os.urandom(1000))
+        ObjectCache(tmp_path, CacheBounds(usual=limit, most=limit)).put(str(n), os.urandom(1000))
     assert SCANS < len(scans) < 3 * SCANS  # for twice the limit
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1.3 * limit

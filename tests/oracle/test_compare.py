@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from kcheck.model import DTYPES, Bounds, Compare, Comparison
-from kcheck.oracle import compare as module
+from kcheck.oracle import blocks
 from kcheck.oracle.compare import compare
 from kcheck.oracle.tolerance import Allowance, ExactTolerance, Fixed
 
@@ -193,7 +193,7 @@ def test_pieces_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     actual = generator.normal(size=(5, 7)).astype(np.float32)
     expected = actual + generator.normal(size=(5, 7)) * 1e-3
     whole = held(actual, expected, rtol=1e-4)
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(blocks, "BLOCK", 3)
     assert held(actual, expected, rtol=1e-4) == whole
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kcheck.cpu.cache_bounds import WEEK, Bounds
+from kcheck.cpu.cache_bounds import WEEK, CacheBounds
 from kcheck.triton.cache import limit_size, use_folder
 
 
@@ -32,7 +32,7 @@ def _managers(folder: Path) -> type[_FileCacheManager]:
     class FileCacheManager(_FileCacheManager):
         pass
 
-    limit_size(folder, Bounds(usual=1000, most=4000), SimpleNamespace(FileCacheManager=FileCacheManager))
+    limit_size(folder, CacheBounds(usual=1000, most=4000), SimpleNamespace(FileCacheManager=FileCacheManager))
     return FileCacheManager
 
 
