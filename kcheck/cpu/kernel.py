@@ -40,6 +40,7 @@ class Kernel:
         compile_seconds: an estimate of how long better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
+        is_new: whether it was compiled now, and not found in the cache.
     """
 
     program: Program
@@ -50,6 +51,7 @@ class Kernel:
     run: Callable[[int, int, int, int], int]
     entry: int
     run_block: Callable[[int, int, int, int], int]
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,12 @@ def compile_kernel(
     if is_quick:
         key += "\0quick, in registers" if registers else "\0quick"
         stored = cache.get(key)
+    is_new = False
     if stored is None:
         with cache.turn(key):
-            stored = cache.get(key) or _made(module, variant, cache, key, (is_quick, registers))
+            stored = cache.get(key)
+            is_new = stored is None
+            stored = stored or _made(module, variant, cache, key, (is_quick, registers))
     head, _, packed = stored.partition(b"\n")
     code = _unpacked(packed)
     program = _from_json(json.loads(head))
@@ -103,7 +108,8 @@ def compile_kernel(
     scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
     loaded = LoadedCode((*code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
-    return Kernel(program, head, seconds if is_quick else math.inf, seconds, loaded, _RUN(run), run, _BLOCK(block))
+    left = seconds if is_quick else math.inf
+    return Kernel(program, head, left, seconds, loaded, _RUN(run), run, _BLOCK(block), is_new)
 
 
 def _made(

@@ -183,6 +183,7 @@ class TieredKernels:
         quick: whether to start with quick code; else with better code.
         known: the kernels.
         last: the launch for :meth:`repeated`.
+        compiled: how many kernels were not in the cache when they were first launched.
     """
 
     cache: ObjectCache
@@ -191,6 +192,7 @@ class TieredKernels:
     quick: bool = True
     known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
     last: LastLaunch | None = None
+    compiled: int = 0
 
     def has(self, module: LoadedModule) -> bool:
         """Whether there is compiled code of a module."""
@@ -228,6 +230,7 @@ class TieredKernels:
                     module, variant, self.cache, quick=self.quick, registers=code.threads >= MANY
                 )
                 known = variants[variant] = CachedKernel(variant, kernel)
+                self.compiled += kernel.is_new
             else:
                 self.improve(known, module)
             self.took(self.clock() - begun)

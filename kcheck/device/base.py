@@ -37,6 +37,10 @@ class Device(Protocol):
         """Whether what it launches is compiled in this process, without a GPU."""
 
     @property
+    def compiled(self) -> int:
+        """How many kernels this process has compiled to machine code because they were not in the caches."""
+
+    @property
     def lost(self) -> str:
         """Why this device cannot run anything else in this process; empty if it can."""
 
@@ -125,6 +129,10 @@ class Backend(Protocol):
 
     def unsupported(self, dtype: str) -> str:
         """Why arrays of a dtype cannot be passed to kernels on this device; empty if they can."""
+
+    @property
+    def compiled(self) -> int:
+        """As :attr:`Device.compiled`."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """Run the following launches in code with the checks of these sanitizers only."""

@@ -181,6 +181,11 @@ class CpuBackend(CudaBackend):
 
         return taken
 
+    @property
+    def compiled(self) -> int:  # type: ignore[override]
+        """As :attr:`kcheck.device.base.Backend.compiled`."""
+        return self._executor.kernels.compiled
+
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
         return self._instrumented

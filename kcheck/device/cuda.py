@@ -62,6 +62,7 @@ class CudaBackend(Uninstrumented):
     orders_threads = False
     any_stride = False
     compiles_in_process = False
+    compiled = 0
     # Hardware alone shows no races or skipped barriers, and only accesses to unmapped addresses.
     watches = False
     sanitizers: tuple[str, ...] = ("memcheck", "unwritten", "mutated", "nondeterministic")

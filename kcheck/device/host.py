@@ -62,6 +62,7 @@ class HostDevice:
 
     name = NAME
     compiles_in_process = False
+    compiled = 0
     description = "array functions in this process"
     lost = ""
     instruments: tuple[str, ...] = ()

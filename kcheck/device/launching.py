@@ -107,6 +107,11 @@ class LaunchingDevice:
         return self._backend.compiles_in_process
 
     @property
+    def compiled(self) -> int:
+        """As :attr:`kcheck.device.base.Device.compiled`."""
+        return self._backend.compiled
+
+    @property
     def instruments(self) -> tuple[str, ...]:
         """As :attr:`kcheck.device.base.Device.instruments`."""
         return tuple(name for name in INSTRUMENTED if name in self._backend.sanitizers)

@@ -4,6 +4,9 @@ Python, so another thread would not help, but another process does: a fork of th
 new one. These processes start with the specialization that is needed last, and store results where this process
 looks before it compiles. If two processes reach the same specialization, both compile it, with the same result.
 Nothing waits for the other processes, and nothing depends on them.
+
+For kernels whose compilers make code for single values (Triton, templates and macros in CUDA C++), the forks run
+whole cases, one for each code: that compiles what the case itself would.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -24,7 +28,7 @@ from kcheck.device.specialize import in_order, of_any_stride
 from kcheck.driver.compile_errors import is_compiler_error
 from kcheck.driver.install import threads
 from kcheck.driver.kernel_cache import KeptKernels, kept_kernels
-from kcheck.errors import KernelError, PtxError
+from kcheck.errors import KcheckError, KernelError, PtxError
 from kcheck.model import Case, KernelRef, OpSpec, Span
 from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
@@ -90,6 +94,30 @@ def begin(
             absent.pop()
         return Precompile([_forked(spec, absent[first::count], sanitizers, targets) for first in range(count)])
     return Precompile([_child(spec, absent, sanitizers, targets)]) if len(absent) >= LEAST else None
+
+
+def run_ahead(codes: Sequence[Case], run: Callable[[Case], object]) -> Precompile | None:
+    """Run cases in forks of this process, so that their code is in the caches. The cpu device must be running in
+    this process. None if that would not help.
+
+    Args:
+        codes: a case for each code that is needed, in the order in which this process will need them.
+        run: runs a case. If it raises, the case itself will report why.
+    """
+    count = min(threads(os.environ) - 1, len(codes) - 1, MOST)
+    if count < 1 or not may_fork():
+        return None
+    from kcheck.device.cpu import surviving_fork
+
+    def work(cases: Sequence[Case]) -> None:
+        os.nice(5)  # the cases of this process come first
+        import_module("numba.cuda.cudadrv.driver").driver.pid = os.getpid()  # see _forked
+        for case in cases:
+            with contextlib.suppress(KcheckError):
+                run(case)
+
+    with surviving_fork():
+        return Precompile([Forked(partial(work, codes[::-1][first::count])) for first in range(count)])
 
 
 def _warm() -> None:

@@ -14,7 +14,6 @@ from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assembled, capability
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.kinds.base import NotCompiled
-from kcheck.device.precompile import Precompile, begin
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
@@ -103,15 +102,6 @@ class ArtifactCheck:
     @property
     def _wants_sass(self) -> bool:
         return self._artifact.wants_sass
-
-
-def compile_ahead(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Precompile | None:
-    """Compile in other processes, for arrays that Numba types as strided; None if that does not save time."""
-    of_numba = spec.kernel is not None and spec.launch is not None and spec.kernel.kind == "numba"
-    if not of_numba or not device.compiles_in_process or spec.debug_code:
-        return None
-    sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
-    return begin(spec, cases, sanitizers, any_stride=True)
 
 
 _Again: TypeAlias = Callable[[str], CompiledKernel] | None

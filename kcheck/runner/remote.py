@@ -16,7 +16,8 @@ from kcheck.model import Fault, OpSpec
 from kcheck.model.coverage import CodePoint
 from kcheck.runner.deadline import Deadline
 from kcheck.runner.progress import WORTH_HELP, SpecProgress
-from kcheck.runner.work import NotRun, Prepared, Ran, Said
+from kcheck.runner.turns import NotRun
+from kcheck.runner.work import Prepared, Ran, Said
 from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
 
 AHEAD = 2

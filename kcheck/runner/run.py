@@ -37,7 +37,8 @@ from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import parse
-from kcheck.runner.work import CaseExecutor, InProcess, NotRun, Said, SpecWork
+from kcheck.runner.turns import NotRun
+from kcheck.runner.work import CaseExecutor, InProcess, Said, SpecWork
 from kcheck.specfile.definition import definition_place
 from kcheck.version import __version__
 

@@ -10,10 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from kcheck.model import Case
 from kcheck.model.limits import MOST_TIMEOUTS
 from kcheck.runner.numbers import Numbers
+
+
+class NotRun(Enum):
+    """Why a case was not run."""
+
+    ENDLESS = "several cases hit the time limit"
+    LATE = "the time budget is used up"
 
 
 def smaller_cases(cases: Sequence[Case], number: int) -> tuple[int, ...]:

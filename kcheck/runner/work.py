@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Protocol, Self
 
 from kcheck.cases import materialize, snapshot
@@ -29,7 +28,8 @@ from kcheck.model.coverage import Reached
 from kcheck.model.shard import Part
 from kcheck.oracle import Vacuity, unjudged
 from kcheck.runner.advise import advice_notes, without_debug_code
-from kcheck.runner.artifact import ArtifactCheck, compile_ahead
+from kcheck.runner.ahead import CodeAhead, compile_ahead
+from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, complete, device_for, every_instrument, execute
 from kcheck.runner.options import Options
@@ -37,7 +37,7 @@ from kcheck.runner.origins import FailureOrigins
 from kcheck.runner.provenance import digests
 from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
-from kcheck.runner.turns import Turns, smaller_cases
+from kcheck.runner.turns import NotRun, Turns, smaller_cases
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
@@ -77,13 +77,6 @@ class Ran:
     lost: str = ""
     reached: tuple[Reached, ...] = ()
     smaller: tuple[int, ...] | None = None
-
-
-class NotRun(Enum):
-    """Why a case was not run."""
-
-    ENDLESS = "several cases hit the time limit"
-    LATE = "the time budget is used up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +222,15 @@ class LocalWork:
         """As :meth:`SpecWork.ran`."""
         self.begin_artifact()
         turns, held = Turns(len(self._queued)), dict[int, Ran]()
+        ahead = CodeAhead(self._spec, self._device, self._cases, self._instruments, self._options.timeout)
+        self._stack.callback(ahead.cancel)
         for number in range(len(self._queued)):
             while not turns.is_settled(number) and not (len(turns.received) and self._options.late):
                 following = turns.next()
                 assert following is not None
                 held[following] = ran = self.run(following)
                 turns.take(following, ran.smaller, lost=bool(ran.lost))
+                ahead.follow(following)
             if turns.is_skipped(number):
                 yield NotRun.ENDLESS
             elif number in held:
@@ -381,11 +377,17 @@ class LocalWork:
     def _instrument(self, size: int) -> frozenset[str]:
         """The sanitizers for which the next case is instrumented: those requested by name, and the others if the
         budget allows them."""
+        possible = self._instruments
+        if not self._options.is_replay and not self._budget.allows(size):
+            possible &= self._options.sanitize.keys() | {COVERAGE}
+        self._only_covers = possible <= {COVERAGE}
+        return possible
+
+    @property
+    def _instruments(self) -> frozenset[str]:
+        """The sanitizers, and coverage, for which cases are instrumented if the budget allows it."""
         possible = every_instrument(self._spec, self._device)
         covers = self._options.coverage and device_for(self._spec, self._device).instruments
-        if not self._options.is_replay and not self._budget.allows(size):
-            possible &= self._options.sanitize.keys()
-        self._only_covers = not possible
         return possible | {COVERAGE} if covers else possible
 
 

@@ -150,3 +150,72 @@ def test_code_for_the_first_case_of_a_watched_round_is_compiled_once(tmp_path) -
     words = [sys.executable, "-c", ahead + told]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
+
+
+TEMPLATE = """template <int N>
+__global__ void twice(const float *x, float *y) {
+    __shared__ float tile[N];
+    if (threadIdx.x < N) tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < N) y[threadIdx.x] = 2 * tile[N - 1 - threadIdx.x];
+}
+"""
+TEMPLATE_SPEC = """
+kcheck: 1
+op: twice
+kernel: k.cu:twice<{N}>
+reference: r.py:twice
+dims: {N: [3, 8, 20, 31]}
+inputs: {x: [N]}
+outputs: {y: [N]}
+launch: {args: [x, y], grid: [1], block: [32]}
+cases: {count: 12}
+"""
+# The first case is cold, so the code of the others is compiled in forks; then this process compiles nothing.
+CODES_AHEAD = """
+import os, time
+from pathlib import Path
+from kcheck.cases import materialize, plan
+from kcheck.device import choose
+from kcheck.runner import Options, run
+from kcheck.runner.ahead import CodeAhead
+from kcheck.runner.execute import every_instrument
+from kcheck.specfile import load_spec
+
+device = choose("cpu", ["sm_80"])
+spec = load_spec(Path("op.yaml"))
+device.prepare(spec)
+cases, instrument = plan(spec, count=12, master=0), every_instrument(spec, device)
+
+def follow(number):
+    ahead = CodeAhead(spec, device, cases, instrument, 20.0)
+    device.run(spec, materialize(spec, cases[number]), timeout=20.0, instrument=instrument)
+    ahead.follow(number)
+    if ahead._ahead is None:
+        return False
+    while ahead._ahead.running:
+        time.sleep(0.05)
+    ahead.cancel()
+    return True
+
+print(follow(0), device.compiled)
+print(follow(len(cases) - 1), device.compiled)
+ends = list(run([spec], Options(sanitize={name: "error" for name in device.instruments}), device))
+print(ends[-2].passed, device.compiled)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVRTC is not installed")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing is compiled ahead on a single processor")
+def test_the_code_of_later_cases_is_compiled_ahead_once_one_is_cold(tmp_path) -> None:
+    """Each set of template arguments is other code. A case that finds its code in the caches starts nothing."""
+    (tmp_path / "k.cu").write_text(TEMPLATE)
+    (tmp_path / "r.py").write_text("def twice(x):\n    return 2 * x[::-1]\n")
+    (tmp_path / "op.yaml").write_text(TEMPLATE_SPEC)
+    (tmp_path / "kcheck.yaml").write_text("")
+    env = environment(KCHECK_CACHE_DIR=str(tmp_path / "cache"))
+    words = [sys.executable, "-c", CODES_AHEAD]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.splitlines() == ["True 1", "False 1", "12 1"]

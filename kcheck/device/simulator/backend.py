@@ -32,6 +32,7 @@ class SimulatorBackend(Uninstrumented):
     any_stride = False
     compiles_in_process = False
     watches = False
+    compiled = 0
     sanitizers: tuple[str, ...] = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, why: str = "") -> None:
