@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.alarm import limited
 from kcheck.cases.expand import (
     data_stream,
     element_type,
@@ -53,17 +54,21 @@ class CaseArrays:
         return self.allocations[self.aliases.get(name, name)]
 
 
-def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = None) -> CaseArrays:
+def materialize(
+    spec: OpSpec, case: Case, given: Mapping[str, Array] | None = None, limit: float | None = None
+) -> CaseArrays:
     """Make the arrays and params of a case: the same bytes every time.
 
     Args:
         given: the elements of inputs that are not drawn, by name, of the shape and dtype that the case gives
             them; along a broadcast axis, one element or as many equal ones.
+        limit: seconds for each call of a generator; None for no limit.
 
     Raises:
         ValueError: given elements have a different shape or dtype.
         SpecError: an input's shape or dtype cannot have its values; the case takes too much memory.
         KernelError: a generator (``from``) cannot be loaded, raises, or returns a different shape or dtype.
+        TimedOut: a generator did not finish.
     """
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
@@ -89,7 +94,7 @@ def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = No
                 raise ValueError(f"{name} is {dtype} {shapes[name]}, not {values.dtype} {values.shape}")
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
         else:
-            values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations)
+            values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations, limit)
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     return CaseArrays(case, allocations, params, aliases)
@@ -110,7 +115,12 @@ def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...
 
 
 def _values(
-    spec: OpSpec, case: Case, array: Input, shape: tuple[int, ...], made: Mapping[str, Allocation]
+    spec: OpSpec,
+    case: Case,
+    array: Input,
+    shape: tuple[int, ...],
+    made: Mapping[str, Allocation],
+    limit: float | None,
 ) -> Array:
     distribution, dtype = case.values[array.name], element_type(array, case.dtypes)
     stream = data_stream(case.seed, array.name)
@@ -122,7 +132,8 @@ def _values(
             name: rounded_param(spec.params[name], value, case.dtypes) for name, value in case.params.items()
         }
         known |= {name: params[name] for name in _required(function) if name in params}
-        return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
+        with limited(f"{distribution.argument} for input {array.name!r}", limit):
+            return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
     try:
         return draw(distribution, shape, dtype, stream, {**case.dims, **case.params}, palette_stream(case))
     except DrawError as error:

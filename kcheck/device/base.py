@@ -171,6 +171,10 @@ class Backend(Protocol):
             LaunchFault: the launch did not finish.
         """
 
+    def time_left(self) -> float | None:
+        """Seconds until the deadline of the running :meth:`launch`, without the time that compilers took. None: it
+        has no deadline, or :meth:`launch` also stops a job that launches nothing."""
+
     def launched(self) -> tuple[Launched, ...]:
         """The kernels that the last call of :meth:`launch` launched, each signature with each block once."""
 

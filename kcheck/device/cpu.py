@@ -259,7 +259,9 @@ class CpuBackend(CudaBackend):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
                 self._do(job)
-        except (LaunchFault, UserError):
+        except LaunchFault as fault:
+            raise LaunchFault(*self._told(spec), *fault.findings) from None
+        except UserError:
             raise
         except (Exception, SystemExit) as error:  # a launcher must not end kcheck
             if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler has not raised anything yet
@@ -279,6 +281,11 @@ class CpuBackend(CudaBackend):
         if any(finding.rule == "launch" for finding in told):  # a thread raised an exception
             raise LaunchFault(*told)
         return told
+
+    def time_left(self) -> float | None:
+        """As :meth:`kcheck.device.base.Backend.time_left`."""
+        deadline = self._executor.deadline
+        return None if deadline is None else deadline - time.monotonic()
 
     def _do(self, job: Callable[[], None]) -> None:
         """Call a job, or only repeat its launch with the same parameters, if it did nothing else the last time."""

@@ -215,6 +215,10 @@ class CudaBackend(Uninstrumented):
             raise LaunchFault(self._finding(raised[0], spec)) from None
         return []
 
+    def time_left(self) -> float | None:
+        """None: the job runs on another thread, which :meth:`launch` leaves at the deadline."""
+        return None
+
     def _begin(self) -> None:
         """Forget what the last :meth:`launch` launched, and most shapes of arrays."""
         for cache in self._shapes:

@@ -9,18 +9,16 @@ are ``mutated`` and ``nondeterministic``.
 from __future__ import annotations
 
 import inspect
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alarm import TimedOut, limited
 from kcheck.cases import CaseArrays, cotangents
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
@@ -39,6 +37,7 @@ from kcheck.frameworks import (
 )
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.limits import FIRST_CALL
 from kcheck.model.watched import StoreTarget
 from kcheck.specfile import load_function
 from kcheck.specfile.given import plain_function
@@ -47,14 +46,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 NAME = "host"
 _CHECKS = ("mutated", "nondeterministic")
-_FIRST_CALL = 300.0
-"""How many seconds a call may take if a framework may compile for it."""
 _NO_ENGINE = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")
 """Sanitizers that only work on kernels. ``unwritten`` does not apply: a function returns its outputs."""
-
-
-class _TimedOut(BaseException):
-    """Raised by the alarm; a BaseException, so that a function's own ``except Exception`` does not catch it."""
 
 
 class HostDevice:
@@ -101,11 +94,10 @@ class HostDevice:
         except FrameworkMissing as error:
             finding = Finding("unsupported", str(error), place=spec.runs.span)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
-        except _TimedOut:
+        except TimedOut as ended:
             self._endless.add((spec.root, spec.runs))
-            fix = "look for a loop that does not end, or raise --timeout"
-            what = "the function did not finish within its time limit"
-            finding = Finding("timeout", what, fix=fix, place=_place(function, spec))
+            place = error_place(ended, spec.root) or _place(function, spec)
+            finding = Finding("timeout", ended.sentence, fix=ended.fix, place=place)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
         except KeyboardInterrupt:
             raise
@@ -155,7 +147,7 @@ class HostDevice:
         if call in self._called:
             return timeout
         self._called.add(call)
-        return max(timeout, _FIRST_CALL)
+        return max(timeout, FIRST_CALL)
 
 
 HOST = HostDevice()
@@ -189,7 +181,7 @@ def _called(
 ) -> tuple[Any, dict[str, Bytes]]:
     """The result of a call on fresh copies, and the bytes of each allocation afterwards."""
     given, shown, memory = _arguments(spec, arrays, function, framework)
-    with _limited(timeout), _quiet():
+    with limited("the function", timeout), _quiet():
         result = function(**given)
     for name, held in shown.items():
         view = arrays.allocations[name].view(memory[name])
@@ -241,15 +233,14 @@ def _gradients(
     if not by or not weights:
         return {}, ()
     try:
-        with _limited(timeout), _quiet():
+        with limited("the backward pass", timeout), _quiet():
             found = derivatives(
                 function, given, by, weights, lambda result: outputs_by_name(spec, result)[0], framework
             )
     except FrameworkMissing as error:
         return {}, (Finding("unsupported", str(error), place=spec.runs.span),)
-    except _TimedOut:
-        what = "the backward pass did not finish within the time limit"
-        return {}, (Finding("timeout", what, place=_place(function, spec)),)
+    except TimedOut as ended:
+        return {}, (Finding("timeout", ended.sentence, fix=ended.fix, place=_place(function, spec)),)
     except (Exception, SystemExit) as error:
         place = error_place(error, spec.root) or _place(function, spec)
         what = f"the backward pass raised {one_line(error)}"
@@ -290,8 +281,9 @@ def _nondeterministic(
             with unheard(), _one_thread(framework) if how else _as_is():
                 result, _ = _called(spec, arrays, function, framework, limit)
             again, wrong = returned_outputs(spec, arrays, result)
-        except _TimedOut:
-            return [*found, Finding("timeout", "the function did not finish when it was called again")]
+        except TimedOut as ended:
+            what = f"{ended.sentence} when it was called again"
+            return [*found, Finding("timeout", what, fix=ended.fix)]
         except (Exception, SystemExit) as error:
             what = f"the function raised {one_line(error)} when it was called again with the same inputs"
             return [*found, Finding("nondeterministic", what, place=error_place(error, spec.root))]
@@ -325,26 +317,3 @@ def _one_thread(framework: Framework) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _limited(seconds: float | None) -> Iterator[None]:
-    """Raise _TimedOut in the body after some seconds, if possible: on the main thread of a POSIX system.
-
-    A call of compiled code is not interrupted before it returns to Python.
-    """
-    can = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if seconds is None or not can:
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _TimedOut
-
-    before = signal.signal(signal.SIGALRM, stop)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)
-        signal.signal(signal.SIGALRM, before)

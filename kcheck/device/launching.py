@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kcheck.alarm import TimedOut, limited
 from kcheck.cases import POISON, Allocation, CaseArrays
 from kcheck.dataclass import dataclass
 from kcheck.device import harvest
@@ -24,6 +25,7 @@ from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.kinds.base import Called
 from kcheck.device.kinds.objects import Objects
 from kcheck.device.passing import passed_arguments
+from kcheck.device.places import error_place, function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.model import (
     GAPS,
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0xA5
+_NOT_INTERRUPTED = frozenset({"cuda", "kcheck", "llvmlite", "numba", "numba_cuda", "triton"})
+"""Packages that compile and launch for a launcher. The device has its own limit for what they launch."""
 _LONGER = 2  # the limit of repeats, as a multiple of the judged launch: another order may be slower
 _SECOND_LAUNCH = 1.0
 """Additional seconds for a second launch. If it waits forever for a variable, every case takes as long."""
@@ -100,6 +104,7 @@ class LaunchingDevice:
         self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
         self._reached: tuple[Reached, ...] = ()
+        self._limit: float | None = None  # that of the current launch
 
     @property
     def compiles_in_process(self) -> bool:
@@ -375,6 +380,7 @@ class LaunchingDevice:
         staged, job = self._made_ready(spec, arrays, poison, shape)
         # Compilations up to here do not count toward the limit.
         deadline = None if limit is None else time.monotonic() + limit
+        self._limit = limit
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
         if spec.launcher is not None:  # only its code determines which kernels it launches
@@ -443,7 +449,13 @@ class LaunchingDevice:
 
         def job() -> None:
             with kind.launching(spec, arrays.case, self._backend):
-                launcher(**given)
+                try:
+                    with limited("the launcher", self._limit, self._backend.time_left, _NOT_INTERRUPTED):
+                        launcher(**given)
+                except TimedOut as ended:
+                    place = error_place(ended, spec.root) or function_place(launcher)
+                    finding = Finding("timeout", ended.sentence, fix=ended.fix, place=place)
+                    raise LaunchFault(finding) from None
 
         return job
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.alarm import TimedOut
 from kcheck.cases import (
     HELD,
     MINIMIZED,
@@ -176,8 +177,9 @@ class Search:
         try:
             while len(made) < _CALLS or (made[0].size and len(made) * made[0].size < _ELEMENTS):
                 seed = derive_seed(case.seed, f"values_{len(made)}") if made else case.seed
-                made.append(materialize(self.spec, replace(case, seed=seed)).allocation(name).view())
-        except (SpecError, KernelError):
+                arrays = materialize(self.spec, replace(case, seed=seed), limit=self.trials.timeout)
+                made.append(arrays.allocation(name).view())
+        except (SpecError, KernelError, TimedOut):
             return []  # another array of the case cannot be made
         return made
 
@@ -207,12 +209,12 @@ class Search:
             return one < other
         try:
             mine = values_key(candidate.case, dict(self._values_of(candidate)))
-        except (SpecError, KernelError):
+        except (SpecError, KernelError, TimedOut):
             return False  # it has no values
         return mine < values_key(self.best.case, self.inputs())
 
     def _values_of(self, candidate: Candidate) -> dict[str, Values]:
-        arrays = materialize(self.spec, candidate.case, candidate.held)
+        arrays = materialize(self.spec, candidate.case, candidate.held, self.trials.timeout)
         return {name: arrays.allocation(name).view() for name in self.spec.inputs}
 
     def cropped(self, candidate: Candidate, *, heaviest: bool) -> Candidate | None:

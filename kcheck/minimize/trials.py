@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.alarm import TimedOut
 from kcheck.cases import materialize
 from kcheck.dataclass import dataclass
 from kcheck.device import Device, unheard
@@ -104,7 +105,7 @@ class Trials:
         self.watches_all = False
         self.ran: list[tuple[Case, bool]] = []
         self._spec, self._device, self._failure = spec, device, failure
-        self._most, self._timeout, self._tell = most, timeout, tell
+        self._most, self.timeout, self._tell = most, timeout, tell
         self._watched: frozenset[str] | None = frozenset(
             {failure.rule} & set(INSTRUMENTED) & set(device.instruments)
         )
@@ -158,8 +159,8 @@ class Trials:
             )
         self.runs += 1
         try:
-            arrays = materialize(self._spec, candidate.case, candidate.held)
-        except (SpecError, KernelError):
+            arrays = materialize(self._spec, candidate.case, candidate.held, self.timeout)
+        except (SpecError, KernelError, TimedOut):
             arrays = None  # execute() fails in the same way, and returns a verdict
         instrument = None if watched is None else (lambda size: watched)
         with unheard():
@@ -167,7 +168,7 @@ class Trials:
                 self._spec,
                 candidate.case,
                 self._device,
-                timeout=self._timeout,
+                timeout=self.timeout,
                 instrument=instrument,
                 arrays=arrays,
             )

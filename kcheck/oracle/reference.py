@@ -7,20 +7,25 @@ finding that names the line of the user's file.
 from __future__ import annotations
 
 import inspect
+import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alarm import limited
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError
 from kcheck.frameworks import FrameworkMissing, NotAnArray, as_numpy, framework_of, passed_array, wants_tensors
 from kcheck.model import DType, Finding, Framework, OpSpec, Span, TritonOptions
 from kcheck.model.indexing import first_index
+from kcheck.model.limits import FIRST_CALL
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
 
@@ -89,6 +94,31 @@ class Known:
         )
 
 
+class Pace:
+    """How long the calls of a reference in one case may take.
+
+    Args:
+        limit: seconds for the first call; None for no limit.
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.limit = limit
+        self._took: float | None = None
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure the first call. Later ones may be much slower, because they get arrays that round."""
+        begun = time.monotonic()
+        yield
+        if self._took is None and self.limit is not None:
+            self._took = time.monotonic() - begun
+            self.limit = max(self.limit, _ROUNDING_TAKES * self._took)
+
+
+_ROUNDING_TAKES = 100
+"""How many times as long a later call may take."""
+
+
 @dataclass(frozen=True)
 class Reference(Known):
     """A loaded reference with its arguments for a case: it gets copies of the values.
@@ -96,6 +126,7 @@ class Reference(Known):
     Attributes:
         float_inputs: the floating-point inputs (real or complex), in the order of the spec.
         framework: whose arrays the function gets: that of its annotations, else NumPy.
+        pace: how long its calls may take.
     """
 
     spec: OpSpec
@@ -104,10 +135,14 @@ class Reference(Known):
     positional: int
     float_inputs: tuple[str, ...]
     framework: Framework = Framework("numpy")
+    pace: Pace = field(default_factory=Pace)
 
     @classmethod
-    def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:
+    def load(cls, spec: OpSpec, arrays: CaseArrays, limit: float | None = None) -> Reference:
         """Load the function and match its signature with the names of the spec.
+
+        Args:
+            limit: seconds for a call; None for no limit.
 
         Raises:
             ReferenceFailed: the spec has none, the file cannot be imported, a parameter without a default is not
@@ -128,7 +163,9 @@ class Reference(Known):
         arguments, positional = _match(spec, function, tuple(known.values))
         floats = tuple(name for name in spec.inputs if known.dtypes[name].is_inexact)
         shown = known.values, known.shapes, known.dtypes
-        return cls(*shown, spec, function, arguments, positional, floats, framework)
+        if limit is not None and framework.name != "numpy":
+            limit = max(limit, FIRST_CALL)
+        return cls(*shown, spec, function, arguments, positional, floats, framework, Pace(limit))
 
     @property
     def finite_inputs(self) -> bool:
@@ -145,6 +182,7 @@ class Reference(Known):
 
         Raises:
             ReferenceFailed: it raised, or its result does not have the declared names, shapes or kinds.
+            TimedOut: it did not finish within its time limit.
         """
         result = self._result({}, wrap)
         if see is not None:
@@ -177,7 +215,12 @@ class Reference(Known):
             given[name] = value
         first = [given.pop(name) for name in self.arguments[: self.positional]]
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
+            with (
+                limited("the reference", self.pace.limit),
+                self.pace.measured(),
+                np.errstate(all="ignore"),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore")
                 return self.function(*first, **given)
         except (Exception, SystemExit) as error:

@@ -36,14 +36,18 @@ class Truth:
     notes: Callable[[], tuple[str, ...]]
 
     @classmethod
-    def of(cls, spec: OpSpec, arrays: CaseArrays) -> Truth:
+    def of(cls, spec: OpSpec, arrays: CaseArrays, limit: float | None = None) -> Truth:
         """Load and call the reference.
 
+        Args:
+            limit: seconds for a call of the reference; None for no limit.
+
         Raises:
+            TimedOut: a call did not finish.
             ReferenceFailed: the reference or the tolerance cannot be used, or the reference is NaN although the
                 spec forbids NaN.
         """
-        reference = Reference.load(spec, arrays)
+        reference = Reference.load(spec, arrays, limit)
         expected = reference.call()
         _check_repeats(reference, expected)
         for name, array in expected.items():
@@ -84,11 +88,16 @@ def _check_repeats(reference: Reference, expected: Mapping[str, Array]) -> None:
 
 
 class Expected:
-    """The truth of one case, evaluated on first use."""
+    """The truth of one case, evaluated on first use.
 
-    def __init__(self, spec: OpSpec, arrays: CaseArrays) -> None:
+    Args:
+        limit: seconds for a call of the reference; None for no limit.
+    """
+
+    def __init__(self, spec: OpSpec, arrays: CaseArrays, limit: float | None = None) -> None:
         self._spec = spec
         self._arrays = arrays
+        self._limit = limit
         self._truth: Truth | ReferenceFailed | None = None
 
     def truth(self) -> Truth:
@@ -96,10 +105,11 @@ class Expected:
 
         Raises:
             ReferenceFailed: as in :meth:`Truth.of`, each time.
+            TimedOut: as in :meth:`Truth.of`.
         """
         if self._truth is None:
             try:
-                self._truth = Truth.of(self._spec, self._arrays)
+                self._truth = Truth.of(self._spec, self._arrays, self._limit)
             except ReferenceFailed as error:
                 self._truth = error
         if isinstance(self._truth, ReferenceFailed):

@@ -95,7 +95,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "timeout": Rule(
         "The kernel did not finish",
-        "The launch took longer than the time limit.\n\n"
+        "The launch took longer than the time limit, or the launcher, the reference or a generator did.\n\n"
         "Look for a loop that does not end; for a slow kernel, raise `--timeout` or choose smaller sizes.",
     ),
     "unchecked": Rule(

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from kcheck.alarm import TimedOut
 from kcheck.cases import CaseArrays, materialize
 from kcheck.dataclass import dataclass
 from kcheck.device import HOST, Device
+from kcheck.device.places import error_place
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import SANITIZERS, Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.model.listing import listed
@@ -49,7 +51,7 @@ def execute(
     """Make a case's arrays, launch, and judge. An error in the kernel or its spec becomes a verdict.
 
     Args:
-        timeout: seconds for the launch; None for no limit.
+        timeout: seconds for the launch, and for each call of a generator and of the reference; None for no limit.
         instrument: maps the size of the arrays in bytes to the sanitizers to instrument for. Default: all that the
             device can run and the spec does not switch off.
         arrays: the arrays of the case, if they were restored from a snapshot. Default: made from its seed.
@@ -63,12 +65,12 @@ def execute(
     outcome: Outcome | None = None
     try:
         if arrays is None:
-            arrays = materialize(spec, case)
+            arrays = materialize(spec, case, limit=timeout)
         size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
         wanted = every_instrument(spec, device) if instrument is None else instrument(size)
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
         ran = time.monotonic()
-        expected = Expected(spec, arrays)
+        expected = Expected(spec, arrays, timeout)
         verdict = judge(spec, arrays, outcome, expected)
         if observe is not None:
             observe(spec, arrays, expected)
@@ -77,6 +79,9 @@ def execute(
         verdict = Verdict(case, Status.ERROR, device.name, findings=findings)
     except KernelError as error:
         verdict = Verdict(case, Status.ERROR, device.name, findings=(as_finding(error.fault),))
+    except TimedOut as ended:
+        findings = () if outcome is None else outcome.findings
+        verdict = Verdict(case, Status.ERROR, device.name, findings=(_endless(spec, ended), *findings))
     except KcheckError:
         raise
     except Exception as error:
@@ -113,6 +118,11 @@ def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
     """The sanitizers that a device can run in instrumented code and that a spec does not switch off."""
     device = device_for(spec, device)
     return frozenset(name for name in device.instruments if spec.sanitize[name] != "off")
+
+
+def _endless(spec: OpSpec, ended: TimedOut) -> Finding:
+    """A finding for a reference or a generator that did not finish."""
+    return Finding("timeout", ended.sentence, fix=ended.fix, place=error_place(ended, spec.root) or spec.runs.span)
 
 
 def as_finding(fault: Fault, rule: str = "spec") -> Finding:

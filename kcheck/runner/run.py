@@ -323,7 +323,7 @@ class _Run:
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:
         """Whether a spec's first case shows that no case can be judged: the reference raises, for example."""
-        if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported:
+        if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported or verdict.timed_out:
             return False
         if planned > 1:
             self._note(f"the first case could not be checked; {_others(planned - 1)} not run")

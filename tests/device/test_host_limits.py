@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcheck.alarm import TimedOut
 from kcheck.device import host
 from kcheck.device.host import HostDevice
 from kcheck.model import Framework
@@ -49,7 +50,7 @@ def test_a_function_that_timed_out_gets_no_time_to_compile_again() -> None:
 
 def test_a_timeout_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: Any) -> Any:
-        raise host._TimedOut
+        raise TimedOut("the function", 20.0)
 
     monkeypatch.setattr(host, "_loaded", lambda _: (abs, Framework("numpy")))
     monkeypatch.setattr(host, "_called", stopped)

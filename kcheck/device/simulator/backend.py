@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,8 @@ class SimulatorBackend(Uninstrumented):
         except NotSimulated as error:
             place = error_place(error, spec.root)
             raise LaunchFault(Finding("unsupported", str(error), place=place)) from None
+        except LaunchFault:
+            raise
         except Exception as error:
             raise LaunchFault(self._host_fault(error, spec, session)) from None
         found = self._synccheck(session)
@@ -97,6 +100,11 @@ class SimulatorBackend(Uninstrumented):
             who = next((kernel.kernel for kernel in session.launched), None)
             raise LaunchFault(*found, Finding("launch", "its threads wait for each other forever", kernel=who))
         return found
+
+    def time_left(self) -> float | None:
+        """As :meth:`kcheck.device.base.Backend.time_left`."""
+        deadline = self._simulation.session.deadline
+        return None if deadline is None else deadline - time.monotonic()
 
     def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:
         """The finding for an exception of the launcher, or of Numba before a thread ran."""
