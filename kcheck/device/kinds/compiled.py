@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Protocol
@@ -126,7 +126,12 @@ class CompiledKind:
             except NotCompiled as refused:
                 raise LaunchFault(*refused.findings) from None
 
-        return open_kernels.opened(unit, modules)
+        def names() -> Iterator[str]:
+            assert spec.kernel is not None
+            yield spec.kernel.name
+            yield from (name for name in self._compiler.known(spec)[0] if name != spec.kernel.name)
+
+        return open_kernels.opened(unit, modules, names)
 
     def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
         """In this process, once the cases have run."""

@@ -118,6 +118,8 @@ class Modules:
             the array of which it has a copy.
         given: the addresses of variables that a spec sets, so that changes of them are not remarkable.
         keeps: launches find variables in global memory as earlier launches left them.
+        holders: the unit whose module has the newest value of a variable, by the variable's name: a launcher's
+            kernels have a module each, but share the variables of their file.
     """
 
     def __init__(self) -> None:
@@ -125,6 +127,7 @@ class Modules:
         self.names_object: Callable[[int, str, tuple[int, ...], str], None] = lambda *named: None
         self.given: set[int] = set()
         self.keeps = False
+        self.holders: dict[str, Unit] = {}
         self._loaded: dict[str, _Loaded] = {}
         self.runs: list[UnitRun] = []
 
@@ -133,6 +136,7 @@ class Modules:
         self.runs.clear()
         if self.keeps:
             return
+        self.holders.clear()
         for text, loaded in tuple(self._loaded.items()):
             if loaded.launched and loaded.again:
                 call("cuLibraryUnload", loaded.library)
@@ -176,6 +180,14 @@ class Modules:
         loaded.launched = True
         place, size = call("cuLibraryGetGlobal", loaded.library, symbol.encode())
         return int(place), int(size)
+
+    def change(self, unit: Unit, symbol: str) -> tuple[int, int]:
+        """As :meth:`variable`, for a variable that the caller changes: :meth:`begin` resets it."""
+        place, size = self.variable(unit, symbol)
+        loaded = self._loaded[unit.ptx]
+        if place not in loaded.first:
+            loaded.first[place], loaded.names[place] = _bytes_at(place, size), symbol
+        return place, size
 
     def launch(
         self, run: UnitRun, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0

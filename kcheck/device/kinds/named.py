@@ -3,25 +3,26 @@
 ::
 
     kcheck.kernels["softmax"][grid, block, shared](x, y, n)
+    kcheck.kernels.variable("table").set(x)
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.device.kinds.entry import Parameter, difference, number_as, pack
 from kcheck.device.kinds.modules import Modules, Unit, UnitRun, address
+from kcheck.device.kinds.named_variables import NamedVariable, caller, share_variables
 from kcheck.device.launched import signature_of_launch
-from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry
-from kcheck.errors import KernelError
+from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry, LaunchFault
+from kcheck.errors import KernelError, SpecError
 from kcheck.model import DTYPES, Index3
-from kcheck.span import Span, as_typed
 
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Unit
@@ -42,6 +43,32 @@ class UnknownKernel(Exception):
         super().__init__(what, fix)
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The spec whose launcher is running; as the arguments of :meth:`Kernels.opened`."""
+
+    unit: Callable[[str], Unit]
+    modules: Modules
+    names: Callable[[], Iterable[str]]
+
+    def compiled(self, name: str) -> Unit:
+        """A kernel by its name. The time that its compilation takes does not count."""
+        begun = time.monotonic()
+        try:
+            return self.unit(name)
+        finally:
+            self.modules.took(time.monotonic() - begun)
+
+    def units(self) -> Iterator[Unit]:
+        """The kernels of the file, compiled as they are needed; without those that need template arguments."""
+        for number, name in enumerate(self.names()):
+            try:
+                yield self.compiled(name)
+            except (LaunchFault, KernelError, SpecError):
+                if not number:
+                    raise
+
+
 class Kernels:
     """The kernels that can be launched now: those of the spec whose launcher is running.
 
@@ -51,17 +78,20 @@ class Kernels:
     """
 
     def __init__(self) -> None:
-        self._open: tuple[Callable[[str], Unit], Modules] | None = None
+        self._open: _Open | None = None
 
     @contextmanager
-    def opened(self, unit: Callable[[str], Unit], modules: Modules) -> Iterator[None]:
+    def opened(
+        self, unit: Callable[[str], Unit], modules: Modules, names: Callable[[], Iterable[str]]
+    ) -> Iterator[None]:
         """Make the kernels of a spec available while its launcher runs.
 
         Args:
             unit: compiles a kernel by the name that the launcher uses.
             modules: launches the kernels.
+            names: the kernels of the file, that of the spec first.
         """
-        before, self._open = self._open, (unit, modules)
+        before, self._open = self._open, _Open(unit, modules, names)
         try:
             yield
         finally:
@@ -73,20 +103,29 @@ class Kernels:
         Raises:
             KernelError: no launcher is running, or the file in its spec has no such kernel.
         """
+        opened = self._opened(f'kcheck.kernels["{name}"]')
+        try:
+            return NamedKernel(opened.compiled(name), opened.modules)
+        except UnknownKernel as error:
+            raise KernelError(caller(), error.what, error.fix) from None
+
+    def variable(self, name: str) -> NamedVariable:
+        """A ``__device__`` or ``__constant__`` variable of the spec's file, by its name in C++ or PTX.
+
+        Raises:
+            KernelError: no launcher is running, or no kernel of the file uses such a variable.
+        """
+        opened = self._opened(f'kcheck.kernels.variable("{name}")')
+        return NamedVariable.find(name, opened.units(), opened.modules)
+
+    def _opened(self, what: str) -> _Open:
         if self._open is None:
             raise KernelError(
-                _caller(),
-                f'kcheck.kernels["{name}"] is available only in the launcher of a spec, whose'
+                caller(),
+                f"{what} is available only in the launcher of a spec, whose"
                 " `kernel:` names a .cu, .hip or .ptx file",
             )
-        unit, modules = self._open
-        begun = time.monotonic()
-        try:
-            return NamedKernel(unit(name), modules)
-        except UnknownKernel as error:
-            raise KernelError(_caller(), error.what, error.fix) from None
-        finally:
-            modules.took(time.monotonic() - begun)
+        return self._open
 
     def __repr__(self) -> str:
         return "kcheck.kernels"
@@ -115,7 +154,7 @@ class NamedKernel:
             KernelError: these are not valid sizes of a launch.
         """
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
-            raise KernelError(_caller(), "write kernel[grid, block] or kernel[grid, block, shared]")
+            raise KernelError(caller(), "write kernel[grid, block] or kernel[grid, block, shared]")
         grid, block = _index3(sizes[0], "grid", MOST_BLOCKS), _index3(sizes[1], "block", MOST_THREADS)
         shared = int(sizes[2]) if len(sizes) == 3 else 0
         shape = Geometry(grid, block, shared)
@@ -125,6 +164,7 @@ class NamedKernel:
             run = UnitRun(self._unit, block, shared, signature_of_launch(arguments, self._unit.parameters))
             if not shape.empty:
                 content = pack(self._unit.parameters, values)
+                share_variables(self._unit, self._modules)
                 self._modules.launch(run, shape, content, cooperative=self._cooperative)
 
         return launch
@@ -136,7 +176,7 @@ class NamedKernel:
             takes = ", ".join(parameter.told for parameter in parameters) or "none"
             count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
             what = f"kernel {name!r} takes {count}, not {len(arguments)}"
-            raise KernelError(_caller(), what, f"they are {takes}")
+            raise KernelError(caller(), what, f"they are {takes}")
         return [
             _value(value, parameter, f"argument {number} of {name!r}, {parameter.told}")
             for number, (value, parameter) in enumerate(zip(arguments, parameters, strict=True), 1)
@@ -148,16 +188,16 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         dtype = np.dtype(value.dtype).name
         wrong = difference(dtype, True, parameter)
         if wrong is not None:
-            raise KernelError(_caller(), f"{who}, got a {dtype} array: {wrong}")
+            raise KernelError(caller(), f"{who}, got a {dtype} array: {wrong}")
         return address(value)
     if isinstance(value, np.ndarray):
-        raise KernelError(_caller(), f"{who}, got an array in host memory", "copy it with cuda.to_device()")
+        raise KernelError(caller(), f"{who}, got an array in host memory", "copy it with cuda.to_device()")
     if value is None and parameter.form in ("pointer", "word"):
         return 0
     if isinstance(value, np.void) and parameter.form in ("class", "bytes"):
         if value.nbytes == parameter.size:
             return value
-        raise KernelError(_caller(), f"{who}, got {value.nbytes} bytes, but it has {parameter.size}")
+        raise KernelError(caller(), f"{who}, got {value.nbytes} bytes, but it has {parameter.size}")
     if type(value) in _NUMBERS:
         made = number_as(value, parameter)
         if made is not None:
@@ -166,8 +206,8 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         wrong = difference(value.dtype.name, False, parameter)
         if wrong is None:
             return value
-        raise KernelError(_caller(), f"{who}, got a {value.dtype.name}: {wrong}")
-    raise KernelError(_caller(), f"{who}, got {value!r}, which its type cannot represent")
+        raise KernelError(caller(), f"{who}, got a {value.dtype.name}: {wrong}")
+    raise KernelError(caller(), f"{who}, got {value!r}, which its type cannot represent")
 
 
 def _index3(value: Any, what: str, most: Index3) -> Index3:
@@ -178,17 +218,9 @@ def _index3(value: Any, what: str, most: Index3) -> Index3:
         x = y = z = -1
     if len(sizes) > 3 or any(not 0 <= size <= limit for size, limit in zip((x, y, z), most, strict=True)):
         raise KernelError(
-            _caller(), f"the {what} {value!r} is not valid: CUDA allows 1 to 3 sizes, at most {list(most)}"
+            caller(), f"the {what} {value!r} is not valid: CUDA allows 1 to 3 sizes, at most {list(most)}"
         )
     return (x, y, z)
-
-
-def _caller() -> Span:
-    """The line of the launcher that called this module."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return Span(as_typed(frame.f_code.co_filename), frame.f_lineno)
 
 
 kernels = Kernels()

@@ -193,6 +193,18 @@ def answer(ptx: str, members: Members) -> tuple[str, tuple[CppParameter, ...]]:
     return ptx[: found.start()] + ptx[found.end() :], parameters
 
 
+def dtype_of(cpp: str) -> str:
+    """The dtype of a type of C++, such as ``unsigned int``, or of its elements; empty if it has none."""
+    plain = cpp.removeprefix("std::").removesuffix("_t")
+    if cpp.endswith("_t") and plain in _CODES:
+        return plain
+    if cpp in ("unsigned", "signed", "half", "nv_bfloat16"):
+        cpp = {"unsigned": "unsigned int", "signed": "int"}.get(cpp, f"__{cpp}")
+    if cpp.endswith((" long int", " short int")) or cpp in ("long int", "short int"):
+        cpp = cpp.removesuffix(" int")
+    return next((dtype for dtype, names in _CODES.items() if cpp in names), "")
+
+
 def _type(code: int) -> tuple[bool, bool, str]:
     """Whether it is a pointer, whether it is a class, and the dtype of its elements."""
     return bool(code & _POINTER), bool(code & _CLASS), ["", *_CODES][code & 0xFF]

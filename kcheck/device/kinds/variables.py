@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from kcheck.dataclass import dataclass
@@ -16,7 +17,7 @@ from kcheck.model import Fault, NameArg, OpSpec
 from kcheck.nearest import did_you_mean
 
 _DECLARED = re.compile(
-    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.(?:global|const)\b[^;{=]*?\.([a-z]+\d+)\s+"
+    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.(global|const)\b[^;{=]*?\.([a-z]+\d+)\s+"
     r"([A-Za-z_$%][\w$]*)\s*((?:\[[^\]]*\]\s*)*)(?:=[^;]*)?;",
     re.MULTILINE,
 )
@@ -24,13 +25,23 @@ _HIDDEN = re.compile(r"_GLOBAL__N|_INTERNAL")
 
 
 @dataclass(frozen=True, slots=True)
-class _Variable:
-    """A variable of a module: its name in the source and in the PTX, and its type there."""
+class Variable:
+    """A variable of a module: its name in the source and in the PTX, its type there, and its state space."""
 
     name: str
     symbol: str
     type: str
     is_array: bool
+    space: str
+
+
+@lru_cache(maxsize=256)
+def module_variables(ptx: str) -> tuple[Variable, ...]:
+    """The variables that a module declares in global and constant memory."""
+    found = _DECLARED.findall(ptx)
+    return tuple(
+        Variable(plain_name(symbol), symbol, kind, bool(sizes), space) for space, kind, symbol, sizes in found
+    )
 
 
 def plain_name(symbol: str) -> str:
@@ -62,13 +73,10 @@ class LaunchVariables:
         self._unit, self._modules = unit, modules
         self._arrays: list[tuple[int, int, int]] = []  # addresses of variable and array, bytes
         self._scalars: list[tuple[int, bytes]] = []
-        known = [
-            _Variable(plain_name(symbol), symbol, kind, bool(sizes))
-            for kind, symbol, sizes in _DECLARED.findall(unit.ptx)
-        ]
+        known = module_variables(unit.ptx)
         faults = []
         for name, passed in given:
-            variable = _found(name, known)
+            variable = find_variable(name, known)
             if variable is None:
                 names = [each.name for each in known]
                 fix = did_you_mean(name, names) or f"its variables: {', '.join(names) or 'none'}"
@@ -80,7 +88,7 @@ class LaunchVariables:
         if faults:
             raise SpecError(faults)
 
-    def _add(self, spec: OpSpec, variable: _Variable, passed: Passed) -> Fault | None:
+    def _add(self, spec: OpSpec, variable: Variable, passed: Passed) -> Fault | None:
         place, size = self._modules.variable(self._unit, variable.symbol)
         self._modules.given.add(place)
         if passed.is_array:
@@ -91,7 +99,7 @@ class LaunchVariables:
                 return Fault(passed.argument.span, what, "use smaller sizes, or add a constraint")
             self._arrays.append((place, address(passed.value), count))
             return None
-        form, element = _form(variable, size)
+        form, element = form_of(variable, size)
         parameter = Parameter(0, size, form, element, f"`{variable.name}`")
         (argument,) = fitted([parameter], [passed])
         fault = variable_fault(spec, variable.name, argument, parameter)
@@ -112,13 +120,13 @@ class LaunchVariables:
             call("cuMemcpyDtoD", array, place, count)
 
 
-def _found(name: str, known: Sequence[_Variable]) -> _Variable | None:
+def find_variable(name: str, known: Sequence[Variable]) -> Variable | None:
     """The variable of a name, which may omit its namespaces."""
     named = [each for each in known if each.name == name or each.name.endswith(f"::{name}")]
     return next((each for each in named if each.name == name), named[0] if len(named) == 1 else None)
 
 
-def _form(variable: _Variable, size: int) -> tuple[Form, str]:
+def form_of(variable: Variable, size: int) -> tuple[Form, str]:
     """The form of a scalar, and its dtype if the PTX shows it."""
     if variable.is_array:
         return "bytes", ""
