@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -35,6 +36,18 @@ def test_coverage_of_newer_runs_only(stored: Kcheck) -> None:
     """--since leaves out what ran before."""
     stored("run", "specs/good.yaml")
     assert "specs/good.yaml · 0 cases" in stored("coverage", "specs/good.yaml", "--since", "2100-01-01").stdout
+
+
+def test_a_limit_of_the_grid_that_no_size_reaches_is_in_every_format(stored: Kcheck) -> None:
+    """The console, JSON and HTML name it; of a spec without such a limit, HTML has no list."""
+    spec = stored.folder / "specs/good.yaml"
+    stored("run", "specs/good.yaml")
+    assert "<ul>" not in stored("coverage", "specs/good.yaml", "--format", "html").stdout
+    spec.write_text(re.sub(r"grid: \[[^]]*\]", 'grid: ["min(ceildiv(N, 32), 4096)"]', spec.read_text()))
+    stored("run", "specs/good.yaml")
+    for kind in ("text", "json", "html"):
+        told = " ".join(stored("coverage", "specs/good.yaml", "--format", kind).stdout.split())
+        assert "4,096 blocks, since the sizes need at most 1" in told
 
 
 UNREACHED = """\

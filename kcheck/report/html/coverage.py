@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcheck.cases import Covered
+from kcheck.cases.grid_limits import unreached_limits
 from kcheck.model import CodeCoverage, FileCoverage, OpSpec
 from kcheck.report import plain, wording
 from kcheck.report.html.markup import Markup, document, joined, tag, text
@@ -74,8 +75,9 @@ def _spec(spec: OpSpec, covered: Covered, code: CodeCoverage | None) -> Markup:
         tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names))),
         tag("tbody", *rows),
     )
+    limits = tag("ul", *(tag("li", limit) for limit in unreached_limits(spec)))
     counted = code_section(code, spec.root, {}) if code else tag("p", "No run counted the lines of its kernel.")
-    return tag("section", head, table, counted)
+    return tag("section", head, table, *([limits] if any(unreached_limits(spec)) else []), counted)
 
 
 def _row(name: str, run: int, every: int, missing: str, never: str) -> Markup:
