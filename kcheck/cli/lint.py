@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -171,7 +172,19 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
     # Which kernels a launcher launches is known only after it runs, which the cpu device can do without a GPU.
     device = choose("cpu", targets) if any(spec.launcher is not None for spec in whole) else None
     for spec in whole:
-        yield lint_spec(spec, device, targets, sass=True)
+        yield lint_spec(spec, device, targets, sass=True, timeout=_timeout(spec))
+
+
+def _timeout(spec: OpSpec) -> float | None:
+    """The time limit of a case of a launcher, in seconds: KCHECK_TIMEOUT, or that of the project."""
+    from kcheck.cli.params import SECONDS
+    from kcheck.cli.settings import settings_for
+
+    given = os.environ.get("KCHECK_TIMEOUT")
+    if given:
+        limit: float | None = SECONDS.convert(given, None, click.get_current_context())
+        return limit
+    return settings_for([Path(spec.root)]).timeout
 
 
 def _tell(found: Sequence[Linted], color: str) -> None:

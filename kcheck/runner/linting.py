@@ -53,16 +53,25 @@ class Linted:
     no_sass: tuple[str, ...] = ()
 
 
-def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sass: bool = False) -> Linted:
+def lint_spec(
+    spec: OpSpec,
+    device: Device | None,
+    targets: Sequence[str],
+    *,
+    sass: bool = False,
+    timeout: float | None = TIMEOUT,
+) -> Linted:
     """Compile every specialization of a spec's kernels and measure it.
 
     Args:
         device: the device to watch a launcher's kernels on; used only for specs with ``launcher:``.
         targets: replace those of the spec or its project, unless empty.
         sass: examine the machine code, too.
+        timeout: seconds for a case of a launcher; None for no limit.
 
     Raises:
-        KernelError: a kernel's file cannot be loaded.
+        KernelError: a kernel's file cannot be loaded, or a launcher did not finish, so that not all kernels are
+            known.
     """
     if spec.function is not None:
         return Linted(spec.op, spec.path, (), (), (f"{spec.function} is an array function: nothing is compiled",))
@@ -85,7 +94,7 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
         add(work.result(), _usual_block(spec.launch, cases, notes))
     else:
         assert device is not None
-        for seen in _launched(spec, device, notes):
+        for seen in _launched(spec, device, notes, timeout):
             if seen.codes:
                 add(seen.assembled(chosen, notes, sass=sass), seen.largest)
             elif seen.function.given is None:
@@ -129,8 +138,13 @@ def _usual_block(launch: LaunchSpec, cases: Sequence[Case], notes: list[str]) ->
     return usual.block, usual.shared
 
 
-def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedKernel, ...]:
-    """The kernels that a launcher launches, found by running a few cases of each choice of dtypes."""
+def _launched(spec: OpSpec, device: Device, notes: list[str], timeout: float | None) -> tuple[LaunchedKernel, ...]:
+    """The kernels that a launcher launches, found by running a few cases of each choice of dtypes.
+
+    Raises:
+        KernelError: a case did not end within the time limit. Without an error, a kernel that only this case
+            launches would be checked or not, depending on how busy the machine is.
+    """
     device.prepare(spec)
     seen: Counter[tuple[str, ...]] = Counter()
     for case in _largest_first(plan(spec, count=spec.count, master=spec.seed)):
@@ -140,12 +154,14 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
         seen[choice] += 1
         try:
             with unheard():
-                outcome = device.run(spec, materialize(spec, case), timeout=TIMEOUT)
+                outcome = device.run(spec, materialize(spec, case), timeout=timeout)
         except SpecError:
             continue
-        if any(finding.rule == "timeout" for finding in outcome.findings):  # others would take as long
-            notes.append(f"{case.id} did not end within {TIMEOUT:g} s; no other case was launched")
-            break
+        if any(finding.rule == "timeout" for finding in outcome.findings):
+            assert timeout is not None
+            what = f"{case.id} did not end within {timeout:g} s, so the kernels that it launches are unknown"
+            place = spec.launcher.span if spec.launcher is not None else spec.span
+            raise KernelError(place, what, "look for a loop that does not end, or raise KCHECK_TIMEOUT")
     found = kernels_launched(spec, device.launched(spec), notes)
     for kernel in found:
         block, shared = kernel.largest

@@ -40,7 +40,7 @@ else:
         seen.assembled(targets, [], sass=False)
         if seen.codes
         else Compilation(spec.root, seen.function, seen.signatures, targets).result()
-        for seen in _launched(spec, choose("cpu", []), [])
+        for seen in _launched(spec, choose("cpu", []), [], None)
     ]
 for kernels in made:
     for kernel in kernels:
