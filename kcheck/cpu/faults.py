@@ -14,6 +14,7 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.special_values import made
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
+from kcheck.cpu.wrapped_indices import FIX, WrappedIndices, exact_result
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import UNNAMED_LANE, Program, Site
@@ -71,6 +72,8 @@ def findings(
         threads: of a block.
     """
     first: dict[tuple[int, int], Finding] = {}
+    faults = list(faults)
+    wrapped = WrappedIndices(faults, program)
     for fault in faults:
         if fault.kind == FaultKind.RUNNING:
             continue  # not an error: where a stopped launch was
@@ -81,6 +84,7 @@ def findings(
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
             first[key] = _finding(fault, program, memory, naming, threads, textures)
+        first[key] = wrapped.explained(first[key], fault)
     alike: dict[tuple[object, ...], Finding] = {}
     for (kind, site), finding in first.items():
         told = (kind, finding.array, finding.place or site)
@@ -140,7 +144,7 @@ def _finding(
         if kind in _INCOMPLETE:
             fix = barrier_fix(fault) or fix
     elif kind is FaultKind.WRAPPED_ADDRESS:
-        message, fix = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
+        message, fix = _wrapped(fault, site), FIX
         arithmetic = _source(fault, program)
         told_at = arithmetic if place(arithmetic) is not None else site
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
@@ -304,7 +308,7 @@ def _surface(kind: FaultKind, fault: FaultRecord) -> str:
 
 def _wrapped(fault: FaultRecord, access: Site | None) -> str:
     """The message for a wrapped address. It is reported at the arithmetic; the site of the fault is the access."""
-    exact = fault.address - (1 << 64 if fault.address >> 63 else 0)
+    exact = exact_result(fault)
     used = place(access)
     where = f" at line {used.line}" if used is not None else ""
     return f"the result, {exact}, does not fit in 32 bits, and the wrapped value is used as an address{where}"

@@ -6,6 +6,7 @@ import linecache
 import re
 from dataclasses import replace
 
+from kcheck.cpu.wrapped_indices import is_wrapped
 from kcheck.model import Finding, Span
 
 _AXIS = re.compile(r"axis (\d+) has size ([\d,]+)")
@@ -30,7 +31,9 @@ _RULES = {
 def in_words_of_triton(finding: Finding) -> Finding:
     """The finding with the program that it is in, and with a fix in Triton's terms."""
     fix = _RULES.get(finding.rule, finding.fix)
-    if finding.rule == "memcheck":
+    if is_wrapped(finding):
+        fix = _RULES["overflow"]
+    elif finding.rule == "memcheck":
         fix = _access(finding)
     elif finding.rule == "racecheck" and finding.other is not None:
         fix = _race(finding)

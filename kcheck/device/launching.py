@@ -57,6 +57,7 @@ _NOT_INTERRUPTED = frozenset({"cuda", "kcheck", "llvmlite", "numba", "numba_cuda
 _LONGER = 2  # the limit of repeats, as a multiple of the judged launch: another order may be slower
 _SECOND_LAUNCH = 1.0
 """Additional seconds for a second launch. If it waits forever for a variable, every case takes as long."""
+_OVERFLOW = "overflow"
 _OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, however it ends
 
 
@@ -156,7 +157,8 @@ class LaunchingDevice:
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
             checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
-            fatal = harvest.with_layouts(spec, arrays.case, _fatal(spec, fault.findings))
+            found = self._with_overflow(spec, arrays, fault.findings, timeout, instrument)
+            fatal = harvest.with_layouts(spec, arrays.case, _fatal(spec, found))
             self._unstage()
             spent, reached = self._instrumented, self._reached
             return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, spent, reached=reached)
@@ -252,6 +254,29 @@ class LaunchingDevice:
             self._instrumented, self._reached = self._backend.instrumented(), self._backend.reached()
             self._backend.instrument(())
         return self._attempt(spec, arrays, POISON, limit)
+
+    def _with_overflow(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        found: tuple[Finding, ...],
+        limit: float | None,
+        instrument: Collection[str],
+    ) -> tuple[Finding, ...]:
+        """The findings of a launch that did not finish. If it accessed memory outside an array and was not checked
+        for overflow, it is repeated with that check: an index that wrapped is the cause of the access."""
+        if _OVERFLOW in instrument or _OVERFLOW not in self.instruments or spec.sanitize[_OVERFLOW] == "off":
+            return found
+        if self.lost or not any(finding.rule == "memcheck" for finding in found):
+            return found
+        self._backend.instrument({_OVERFLOW})
+        try:
+            self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+        except LaunchFault as fault:
+            return fault.findings if any(one.rule == _OVERFLOW for one in fault.findings) else found
+        finally:
+            self._backend.instrument(())
+        return found
 
     def _refuse_dtypes(self, spec: OpSpec, arrays: CaseArrays) -> None:
         for name, allocation in arrays.allocations.items():

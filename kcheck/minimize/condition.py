@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kcheck.cases.condition import Condition, size_conditions
 from kcheck.dataclass import dataclass
@@ -67,18 +67,28 @@ def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Dim
 
 
 def _try_pairs(search: Search, base: Candidate, one: DimCondition, other: DimCondition) -> None:
-    """Run cases in which two sizes differ from the smallest case and meet their conditions.
+    """Run cases in which two sizes differ from the smallest case and meet their conditions, and cases in which one
+    of them does not, and the other is a multiple of its smallest size.
 
-    If the failure depends on the product, some of them pass.
+    If the failure depends on the product, some of the former pass, or some of the latter fail.
     """
     sizes = [
         [size for size in range(least + 1, least + 1 + _NEAR) if condition.holds(size)][:_PAIR_SIZES]
         for condition, least in ((each, base.case.dims[each.dim]) for each in (one, other))
     ]
-    for first, second in itertools.product(*sizes):
+    pairs = [*itertools.product(*sizes), *_one_missed(base, one, other)]
+    pairs += [(first, second) for second, first in _one_missed(base, other, one)]
+    for first, second in pairs:
         made = _at(search, base, {one.dim: first, other.dim: second})
         if made is not None:
             search.trials.fails(made)
+
+
+def _one_missed(base: Candidate, one: DimCondition, other: DimCondition) -> Iterator[tuple[int, int]]:
+    """Sizes of which only the second meets its condition."""
+    least, multiple = base.case.dims[one.dim], base.case.dims[other.dim]
+    missing = [size for size in range(1, least + _NEAR) if not one.holds(size)][:_PAIR_SIZES]
+    return itertools.product(missing, [2 * multiple, 4 * multiple])
 
 
 def _condition(search: Search, base: Candidate, name: str, seeds: int) -> DimCondition:

@@ -15,6 +15,7 @@ from kcheck.minimize import Minimized, Minimizer
 from kcheck.minimize.condition import DimCondition, _nearly
 from kcheck.model import Case, OpSpec
 from kcheck.runner import KnownFailure
+from kcheck.specfile import load_spec
 
 
 def on_dims(condition: Callable[..., object]) -> Fails:
@@ -29,8 +30,10 @@ def x_of(arrays: CaseArrays) -> np.ndarray:
     ("fails", "says"),
     [
         (lambda R, C: R * C % 4 != 0, "fails when R * C % 4 != 0"),
+        (lambda R, C: R * C % 4 == 0, "fails when R * C % 4 == 0"),
         (lambda R, C: R * C > 50, "fails when R * C > 50"),
         (lambda R, C: R % 4 != 0 and C % 4 != 0, "fails when R % 4 != 0 and C % 4 != 0"),
+        (lambda R, C: R % 2 == 0 and C % 2 == 0, "fails when R % 2 == 0 and C % 2 == 0"),
     ],
 )
 def test_a_condition_of_a_product_is_told_as_such(tmp_path: Path, fails: Callable[..., object], says: str) -> None:
@@ -111,6 +114,27 @@ def test_a_layout_that_the_failure_needs_is_part_of_the_condition(tmp_path: Path
     assert found.matters[0] == "fails when N % 4 == 0, with x=strided"
 
 
+def test_a_view_that_is_not_aligned_is_part_of_the_condition_of_a_product(tmp_path: Path) -> None:
+    planted_spec(tmp_path, "R: 1..60, C: 1..60", shape="R, C")
+    file = next(path for path in tmp_path.rglob("*.yaml") if "layouts" in path.read_text())
+    file.write_text(file.read_text().replace("[contiguous, strided]", "[contiguous, offset]"))
+
+    def fails(arrays: CaseArrays) -> bool:
+        sizes = arrays.case.dims
+        return sizes["R"] * sizes["C"] % 4 == 0 and arrays.case.layouts["x"] == "offset"
+
+    found = minimized(load_spec(file), fails)
+    assert found.matters[0] == "fails when R * C % 4 == 0, with x=offset"
+
+
+def test_nothing_is_said_of_values_that_only_a_function_makes(tmp_path: Path) -> None:
+    """It fills x with one number, which no other number replaced."""
+    (tmp_path / "gen.py").write_text(LABELS)
+    spec = planted_spec(tmp_path, "N: 1..60", shape="N", values="{from: 'gen.py:pads'}")
+    found = minimized(spec, lambda arrays: bool((x_of(arrays) == -100).any()))
+    assert not any("do not matter" in text or "one number" in text for text in found.matters)
+
+
 @pytest.mark.parametrize(
     ("passing", "failing_too", "text"),
     [
@@ -143,6 +167,9 @@ def labels(rng, shape, dtype, V):
     result = np.array(rng.integers(0, V - 1, shape[0]))
     result[rng.signs(shape[0]) < 0] = -100
     return result.astype(dtype)
+
+def pads(rng, shape, dtype):
+    return np.full(shape, -100, dtype)
 
 def offsets(rng, shape, dtype, V):
     return np.sort(rng.integers(0, V, shape[0])).astype(dtype)
