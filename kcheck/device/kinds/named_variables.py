@@ -1,6 +1,6 @@
 """``kcheck.kernels.variable("name")``: a ``__device__`` or ``__constant__`` variable, for a launcher.
 
-Each kernel of a launcher has a module of its own. In a program, the kernels of a file share its variables, so a
+Each kernel of a launcher has its own module. In a program, the kernels of a file share its variables, so a
 value is copied to the module of a kernel before that is launched.
 """
 
