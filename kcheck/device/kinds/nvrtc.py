@@ -138,7 +138,7 @@ def _versions() -> str:
     nvrtc: Any = import_module("cuda.bindings.nvrtc")
     _, major, minor = nvrtc.nvrtcVersion()
     found = [f"{major}.{minor}"]
-    for name in ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt"):
+    for name in ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-curand"):
         for suffix in ("", f"-cu{major}"):
             try:
                 found.append(metadata.version(name + suffix))
