@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from typing import Any
 
 import click
 
 from kcheck.cli.exits import Exit
+from kcheck.cli.params import SIZE
 from kcheck.cli.stored import SINCE
-
-
-class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """A size: ``200MB``, ``1.5GiB``; ``B`` alone, or nothing, is bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number and its unit; refuse anything else."""
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?", str(value).strip(), re.IGNORECASE)
-        if found is None or (found[3] and not found[2]):
-            self.fail(f"{value!r} is not a size; write 200MB, 1.5GiB or a number of bytes", param, ctx)
-        power = " kmg".index(found[2].lower() or " ")
-        return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 @click.command("gc")
@@ -39,7 +22,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 @click.option("--older-than", type=SINCE, metavar="AGE", help="Delete runs older than AGE: 30d, 12h, 2026-11-20.")
 @click.option(
     "--max-size",
-    type=Bytes(),
+    type=SIZE,
     metavar="SIZE",
     help="Delete the oldest runs, then the oldest inputs, until the store takes at most SIZE: 200MB.",
 )

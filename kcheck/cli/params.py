@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -106,11 +107,28 @@ class ShardOf(click.ParamType):  # type: ignore[type-arg]  # generic since click
         return int(number), int(of)
 
 
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A size: ``200MB``, ``1.5GiB``; ``B`` alone, or nothing, is bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number and its unit; refuse anything else."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?", str(value).strip(), re.IGNORECASE)
+        if found is None or (found[3] and not found[2]):
+            self.fail(f"{value!r} is not a size; write 200MB, 1.5GiB or a number of bytes", param, ctx)
+        power = " kmg".index(found[2].lower() or " ")
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
 SEED = Seed()
 SHARD_OF = ShardOf()
 JOBS_KIND = Jobs()
 SECONDS = Seconds()
 CASES = Count()
+SIZE = Bytes()
 
 
 def time_limit_option(more: str = "") -> Callable[[_Command], _Command]:

@@ -114,17 +114,21 @@ def given_spec(
     return _built(path, root, "", tree, [], given=given)
 
 
-def changed_spec(path: Path, profile: str, keys: Mapping[str, Any], place: Span) -> OpSpec:
+def changed_spec(
+    path: Path, profile: str, keys: Mapping[str, Any], place: Span, outside: Sequence[Path] = ()
+) -> OpSpec:
     """A spec file with some of its top-level keys replaced by Python values, as ``extends`` replaces keys.
 
     Args:
         place: where faults in the new values are reported.
+        outside: absolute paths of files that the new values may name although they are not in the project.
 
     Raises:
         SpecError, UserError: as :func:`load_spec`.
     """
     own, faults = read_spec(path)
-    tree, given = as_tree(keys, place)
+    tree, functions = as_tree(keys, place)
+    given = {**functions, **{file.as_posix(): file for file in outside}}
     kept = {key: entry for key, entry in own.entries.items() if key == "op"} | dict(tree.entries)
     return _built(path, find_root(path), profile, joined(YamlMap(own.span, kept), own), faults, given=given)
 
@@ -152,7 +156,7 @@ def _built(
     faults: list[Fault],
     *,
     judged: bool = True,
-    given: Mapping[str, Callable[..., Any]] | None = None,
+    given: Mapping[str, Callable[..., Any] | Path] | None = None,
 ) -> OpSpec:
     file = shown(source_file(path)[0])
     settings = read_project(root).settings(profile)

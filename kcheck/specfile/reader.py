@@ -64,11 +64,12 @@ class Reader:
             invalid.
         variables: the type variables; None for one whose declaration is invalid.
         withheld: names that expressions cannot use although the kernel has them, and why.
-        given: the functions of a spec that is built in Python, by the text that represents each in the tree.
+        given: the functions of a spec that is built in Python, by the text that represents each in the tree;
+            and files outside of the project, by the text of their path.
     """
 
     def __init__(
-        self, root: Path, file: str, top: YamlMap, given: Mapping[str, Callable[..., Any]] | None = None
+        self, root: Path, file: str, top: YamlMap, given: Mapping[str, Callable[..., Any] | Path] | None = None
     ) -> None:
         self.root = root
         self.file = file
@@ -77,7 +78,7 @@ class Reader:
         self.kinds: dict[str, Kind] = {}
         self.variables: dict[str, TypeVariable | None] = {}
         self.withheld: dict[str, str] = {}
-        self.given: Mapping[str, Callable[..., Any]] = given or {}
+        self.given: Mapping[str, Callable[..., Any] | Path] = given or {}
         self._places: dict[str, Span] = {}
 
     def fault(self, span: Span, what: str, fix: str = "") -> None:
@@ -281,8 +282,9 @@ class Reader:
         text = self.text(node)
         if text is None or node is None:
             return None
-        if text in self.given:
-            return given_function(self.given[text], self.root, node.span)
+        given = self.given.get(text)
+        if given is not None and not isinstance(given, Path):
+            return given_function(given, self.root, node.span)
         path, separator, name = text.rpartition(":")
         if not separator or not path.endswith(".py") or not name.isidentifier() or ":" in path:
             return None
@@ -295,6 +297,9 @@ class Reader:
     def project_file(self, node: YamlNode, path: str, role: str, form: str = "write file.py:name") -> Path | None:
         """A file of the project; None, after a fault, if there is none.
         ``form`` is the fix if the path is a folder."""
+        outside = self.given.get(path)
+        if isinstance(outside, Path):
+            return outside
         try:
             return file_in_root(self.root, path, form)
         except PathRefused as refused:

@@ -1,0 +1,116 @@
+"""The process of a candidate: it loads the candidate, launches the cases that the grader sends, and answers with
+bytes. It never has the reference, the expected values or the seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection
+from dataclasses import asdict, replace
+
+from kcheck.cases import restore
+from kcheck.dataclass import dataclass
+from kcheck.device import Device
+from kcheck.device.choose import choose_for
+from kcheck.device.cpu import silenced
+from kcheck.device.places import one_line
+from kcheck.errors import KernelError, SpecError, UserError
+from kcheck.grade.channel import Channel, Gone
+from kcheck.grade.patches import Integrity
+from kcheck.grade.wire import write_outcome
+from kcheck.model import Fault, Finding, OpSpec
+from kcheck.model.snapshot import Snapshot
+
+TAMPERED = "tampered"
+"""The rule of a candidate that changes a library or the harness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a candidate's process is for.
+
+    Attributes:
+        spec: how the candidate is launched; it names no reference.
+        targets: those of the device.
+    """
+
+    spec: OpSpec
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Request:
+    """One launch.
+
+    Attributes:
+        taken: the arrays.
+        timeout: seconds.
+        instrument: as for :meth:`kcheck.device.Device.run`.
+        silent: kernels do nothing: whether the outputs come from them at all.
+    """
+
+    taken: Snapshot
+    timeout: float
+    instrument: Collection[str]
+    silent: bool = False
+
+
+def serve(channel: Channel) -> None:
+    """Answer the grader until it closes the channel."""
+    order: Order = channel.take()
+    try:
+        device = choose_for([order.spec], "cpu", order.targets)
+        integrity = Integrity()
+        device.prepare(order.spec)
+    except KernelError as error:
+        _refuse(channel, (_finding(error.fault, "load"),))
+        return
+    except SpecError as error:
+        _refuse(channel, tuple(_finding(fault, "load") for fault in error.faults))
+        return
+    except UserError as error:
+        _refuse(channel, (Finding("device", str(error)),))
+        return
+    channel.send({"kind": "ready", "instruments": list(device.instruments)})
+    try:
+        while True:
+            request: Request | None = channel.take()
+            if request is None:
+                channel.send({"kind": "patched", "names": integrity.changed()})
+            else:
+                _answer(channel, order.spec, device, request)
+    except Gone:
+        return
+
+
+def _answer(channel: Channel, spec: OpSpec, device: Device, request: Request) -> None:
+    try:
+        arrays = restore(request.taken)
+        with silenced() if request.silent else contextlib.nullcontext():
+            outcome = device.run(spec, arrays, timeout=request.timeout, instrument=request.instrument)
+        fields, blobs = write_outcome(replace(outcome, reached=()), list(spec.outputs))
+    except KernelError as error:
+        _refuse(channel, (_finding(error.fault, "launch"),))
+    except SpecError as error:
+        _refuse(channel, tuple(_finding(fault, "launch") for fault in error.faults))
+    else:
+        channel.send(fields, blobs)
+
+
+def _finding(fault: Fault, rule: str) -> Finding:
+    return Finding(rule, fault.what, fix=fault.fix, place=fault.span)
+
+
+def _refuse(channel: Channel, findings: tuple[Finding, ...]) -> None:
+    channel.send({"kind": "refused", "findings": [asdict(finding) for finding in findings]})
+
+
+def run(channel: Channel) -> None:
+    """:func:`serve` in a confined process. An exception that nothing caught is sent to the grader."""
+    try:
+        serve(channel)
+    except BaseException as error:  # SystemExit too
+        with contextlib.suppress(Gone):
+            _refuse(channel, (Finding("load", one_line(error)),))
+        os._exit(1)

@@ -1,0 +1,292 @@
+"""Grades a candidate: runs it on cases that it cannot foresee, judges its outputs against the oracle, and looks for
+results that are not its own.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from kcheck.cases import CaseArrays, materialize, plan
+from kcheck.dataclass import dataclass
+from kcheck.errors import KernelError, SpecError
+from kcheck.grade.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
+from kcheck.grade.problem import Problem
+from kcheck.model import Case, CaseFinished, Finding, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.oracle import Expected, judge
+from kcheck.report.causes import causes
+from kcheck.report.detail import extent
+from kcheck.rng import derive
+
+Word: TypeAlias = Literal["correct", "wrong", "cheat", "error", "timeout"]
+
+_SMALLER = 6
+"""How many smaller cases are tried after one has failed."""
+_SILENT = 3
+"""In how many cases the outputs must be right without the kernel before they count as not the kernel's."""
+_KEPT = 512 << 20
+"""Bytes of arrays and expected values that are kept for the next candidate."""
+_BROKEN = ("spec", "load", "compile", "device", "unsupported", "launch", ENDED)
+"""Rules of a candidate that did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """The verdict on a candidate.
+
+    Attributes:
+        candidate: its file, as given.
+        rule, message, fix, place: of the first problem; empty and None if it is correct.
+        cases, passed: how many ran, how many of them passed.
+        planned: how many were to run.
+        case: the smallest case that fails.
+        kernel: the kernel's name, if the problem is in one.
+        seconds: how long it took.
+    """
+
+    candidate: str
+    verdict: Word
+    rule: str = ""
+    message: str = ""
+    fix: str = ""
+    place: Span | None = None
+    cases: int = 0
+    passed: int = 0
+    planned: int = 0
+    case: Case | None = None
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reward(self) -> float:
+        """In [0, 1]: the share of the planned cases that passed; 0 for a cheat."""
+        return 0.0 if self.verdict == "cheat" or not self.planned else self.passed / self.planned
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How candidates are graded.
+
+    Attributes:
+        count, seed: of the cases.
+        isolation: of each candidate's process.
+        every: run all cases of a candidate that fails, too.
+    """
+
+    count: int
+    seed: int
+    isolation: Isolation = Isolation()
+    every: bool = False
+
+
+class Grader:
+    """Grades candidates of a problem, one after another. A context manager.
+
+    Raises:
+        SpecError, KernelError: the problem cannot be used.
+    """
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self._problem = problem
+        self._options = options
+        self._spec = problem.spec()
+        self._cases = _shuffled(plan(self._spec, count=options.count, master=options.seed), options.seed)
+        self._known: dict[str, tuple[CaseArrays, Expected]] = {}
+        self._kept = 0
+        self._server = Server(problem.kind)
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._server.__exit__(*raised)
+
+    def grade(self, candidate: Path) -> Graded:
+        """The verdict on one candidate. Whatever it does is its verdict, never an exception."""
+        begun = time.monotonic()
+        try:
+            spec, order, readable = self._problem.order(candidate.absolute())
+        except SpecError as error:
+            fault = error.faults[0]
+            graded = Graded(str(candidate), "error", "spec", fault.what, fault.fix, fault.span)
+        else:
+            device = CandidateDevice(self._server, order, readable, self._options.isolation)
+            with device:
+                graded = _Run(self, spec, device, str(candidate)).graded()
+        return replace(graded, planned=len(self._cases), seconds=time.monotonic() - begun)
+
+    def arrays(self, spec: OpSpec, case: Case) -> tuple[CaseArrays, Expected]:
+        """The arrays of a case and its expected outputs, made once for all candidates while there is room."""
+        known = self._known.get(case.id)
+        if known is None:
+            made = materialize(spec, case)
+            known = made, Expected(spec, made)
+            size = 3 * sum(allocation.buffer.nbytes for allocation in made.allocations.values())
+            if self._kept + size <= _KEPT:
+                self._known[case.id] = known
+                self._kept += size
+        return known
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The cases, in the order in which candidates run them."""
+        return self._cases
+
+    @property
+    def options(self) -> Options:
+        """As given."""
+        return self._options
+
+
+class _Run:
+    """One candidate."""
+
+    def __init__(self, grader: Grader, spec: OpSpec, device: CandidateDevice, name: str) -> None:
+        self._grader = grader
+        self._spec = spec
+        self._device = device
+        self._name = name
+        self._verdicts: dict[str, Verdict] = {}
+        self._seen: dict[bytes, str] = {}
+        self._replayed = ""
+
+    def graded(self) -> Graded:
+        """Load it, run the cases, look for cheating."""
+        refused = self._device.load()
+        if refused:
+            return self._of_finding(refused[0])
+        every = self._grader.options.every
+        for case in self._grader.cases:
+            verdict = self._run(case)
+            if verdict.status is not Status.PASSED and not every:
+                self._look_below(case)
+                break
+        failed = [verdict for verdict in self._verdicts.values() if verdict.status is not Status.PASSED]
+        if failed:
+            return self._failed(failed)
+        return self._suspected() or self._with_counts(Graded(self._name, "correct"))
+
+    def _run(self, case: Case) -> Verdict:
+        arrays, expected = self._grader.arrays(self._spec, case)
+        outcome = self._device.run(self._spec, arrays, instrument=self._device.instruments)
+        verdict = _judged(self._spec, arrays, outcome, expected, case)
+        self._verdicts[case.id] = verdict
+        self._compare_with_earlier(case, verdict, outcome)
+        return verdict
+
+    def _compare_with_earlier(self, case: Case, verdict: Verdict, outcome: Outcome) -> None:
+        """Notice outputs that are wrong here and are, byte by byte, those of an earlier case."""
+        for name, output in outcome.outputs.items():
+            content = output.tobytes()
+            if len(content) < 16 or content == content[: output.itemsize] * output.size:
+                continue
+            key = name.encode() + content
+            before = self._seen.setdefault(key, case.id)
+            wrong = any(each.output == name and not each.passed for each in verdict.comparisons)
+            if wrong and before != case.id and not self._replayed:
+                self._replayed = f"{name} has the bytes of an earlier case, whose inputs were others"
+
+    def _look_below(self, failed: Case) -> None:
+        """Run a few of the cases that are smaller than one that failed, until one fails, too."""
+        if any(finding.rule == "timeout" for finding in self._verdicts[failed.id].findings):
+            return
+        others = [case for case in self._grader.cases if case.id not in self._verdicts]
+        smaller = sorted((case for case in others if _size(case) < _size(failed)), key=_size)
+        for case in smaller[:_SMALLER]:
+            if self._run(case).status is not Status.PASSED:
+                return
+
+    def _failed(self, failed: list[Verdict]) -> Graded:
+        now = datetime.now(UTC)
+        first = causes([CaseFinished(self._spec.path, 1, each, "", now) for each in failed])[0]
+        verdict = first.simplest.verdict
+        if first.found:
+            graded = self._of_finding(first.found[0], verdict.case)
+        else:
+            wrong = next(each for each in verdict.comparisons if not each.passed)
+            graded = Graded(self._name, "wrong", first.rule, extent(wrong), case=verdict.case)
+            if self._replayed:
+                graded = replace(graded, verdict="cheat", rule="replayed", message=self._replayed)
+        names = self._device.patched() if graded.verdict == "wrong" and self._device.runs else ()
+        return self._with_counts(_patched(graded, names) if names else graded)
+
+    def _suspected(self) -> Graded | None:
+        """A candidate whose outputs are right, but are not its kernels' work, or that changes a library."""
+        names = self._device.patched()
+        if names:
+            return self._with_counts(_patched(Graded(self._name, "cheat"), names))
+        if self._spec.function is not None:
+            return None
+        right = 0
+        for case in self._grader.cases:
+            arrays, expected = self._grader.arrays(self._spec, case)
+            if not any(arrays.allocation(name).buffer.nbytes for name in self._spec.outputs):
+                continue
+            outcome = self._device.run(self._spec, arrays, silent=True)
+            if not outcome.outputs or _judged(self._spec, arrays, outcome, expected, case).status is not Status.PASSED:
+                return None
+            right += 1
+            if right == _SILENT:
+                what = "the outputs are right even if its kernels do nothing, so they come from elsewhere"
+                return self._with_counts(Graded(self._name, "cheat", "not-the-kernel", what, case=case))
+        return None
+
+    def _of_finding(self, finding: Finding, case: Case | None = None) -> Graded:
+        passed = any(verdict.status is Status.PASSED for verdict in self._verdicts.values())
+        word: Word = "wrong"
+        if finding.rule == FORGED:
+            word = "cheat"
+        elif finding.rule == "timeout":
+            word = "timeout"
+        elif finding.rule in _BROKEN and not passed:
+            word = "error"
+        return Graded(
+            self._name, word, finding.rule, finding.message, finding.fix, finding.place, case=case
+        )  # fmt: skip
+
+    def _with_counts(self, graded: Graded) -> Graded:
+        passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
+        return replace(graded, cases=len(self._verdicts), passed=passed)
+
+
+def _patched(graded: Graded, names: Sequence[str]) -> Graded:
+    what = f"it replaces {', '.join(names)}"
+    return replace(graded, verdict="cheat", rule="tampered", message=what, fix="leave the libraries as they are")
+
+
+def _judged(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected, case: Case) -> Verdict:
+    try:
+        return replace(judge(spec, arrays, outcome, expected), levels=spec.sanitize)
+    except (SpecError, KernelError) as error:
+        faults = error.faults if isinstance(error, SpecError) else (error.fault,)
+        findings = tuple(Finding("spec", fault.what, fix=fault.fix, place=fault.span) for fault in faults)
+        return Verdict(case, Status.ERROR, outcome.device, findings=findings)
+
+
+def _size(case: Case) -> tuple[int, str]:
+    total = 1
+    for size in case.dims.values():
+        total *= max(size, 1)
+    return total, case.id
+
+
+def _shuffled(cases: Sequence[Case], seed: int) -> list[Case]:
+    """The cases in an order that a candidate cannot foresee, and that is the same for a seed."""
+    mixed = list(cases)
+    random.Random(derive(seed, "grade")).shuffle(mixed)
+    return mixed
+
+
+def graded_by_one(problem: Problem, candidates: Sequence[Path], options: Options) -> Iterator[Graded]:
+    """Grade candidates in this process, in order."""
+    with Grader(problem, options) as grader:
+        for candidate in candidates:
+            yield grader.grade(candidate)
+
+
+__all__: list[Any] = ["Graded", "Grader", "Options", "Word", "graded_by_one"]

@@ -1,0 +1,294 @@
+"""The grader's side: the server of processes, and a device whose launches run in a candidate's process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+from kcheck.cases import CaseArrays, snapshot
+from kcheck.dataclass import dataclass
+from kcheck.errors import InternalError
+from kcheck.grade.candidate import Order, Request
+from kcheck.grade.channel import BadMessage, Channel, Gone, Late, TooLarge
+from kcheck.grade.sandbox import Limits, readable_by_default
+from kcheck.grade.server import CONTROL
+from kcheck.grade.wire import read_finding, read_outcome
+from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.model.compiled import Launched
+
+NAME = "cpu"
+ENDED = "process"
+"""The rule of a candidate whose process ended."""
+FORGED = "forged"
+"""The rule of a candidate whose process sent something that kcheck's own code does not send."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_LOADING = 30.0
+"""Seconds for importing a candidate, and for compiling in a case, beyond the time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """How candidates are confined.
+
+    Attributes:
+        on: False runs them in a process of their own, but with all rights.
+        memory: bytes that one may take.
+        timeout: seconds for a case.
+    """
+
+    on: bool = True
+    memory: int = 2 << 30
+    timeout: float = 10.0
+
+
+class Server:
+    """The process that candidates are forked from. A context manager; leaving it ends the process.
+
+    Args:
+        kind: of the kernels: what the process imports.
+
+    Raises:
+        InternalError: it does not start.
+    """
+
+    def __init__(self, kind: str) -> None:
+        ours, theirs = socket.socketpair()
+        self._folder = tempfile.mkdtemp(prefix="kcheck-grade-")
+        variables = {key: value for key, value in os.environ.items() if not key.startswith("KCHECK_EXEC")}
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        variables["NUMBA_ENABLE_CUDASIM"] = "0"
+        moved = theirs.fileno()
+
+        def place() -> None:
+            os.dup2(moved, CONTROL, inheritable=True)
+
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "import sys; from kcheck.grade.server import main; main(sys.argv[1])", kind],
+            cwd=self._folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=place,  # noqa: PLW1509  # no thread has been started
+            close_fds=False,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._control = ours
+        self._lines = ours.makefile("r")
+        self._said("warm")
+
+    def start(self, folder: str, readable: Sequence[str], isolation: Isolation) -> tuple[Channel, int]:
+        """Fork a candidate's process; returns its channel, which watches its memory, and its number."""
+        ours, theirs = socket.socketpair()
+        request = {
+            "folder": folder,
+            "readable": list(readable),
+            "isolate": isolation.on,
+            "limits": asdict(Limits()),
+        }
+        socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
+        theirs.close()
+        process = int(self._said("started")["process"])
+
+        def watch() -> None:
+            if _resident(process) > isolation.memory:
+                raise TooLarge
+
+        return Channel(ours, isolation.memory, watch), process
+
+    def ended(self, process: int) -> int:
+        """Kill a candidate's process, if it runs, and return its exit code, or minus a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit code of the process, once it has ended."""
+        return int(self._said("ended")["code"])
+
+    def _said(self, kind: str) -> dict[str, Any]:
+        line = self._lines.readline()
+        if not line:
+            raise InternalError("the process that candidates are forked from has ended")
+        said: dict[str, Any] = json.loads(line)
+        assert said["kind"] == kind, said
+        return said
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._lines.close()
+        self._control.close()
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class CandidateDevice:
+    """A :class:`kcheck.device.Device` in a candidate's process. A context manager; leaving it ends the process.
+
+    Args:
+        order: what the process is for.
+        readable: the files of the candidate.
+    """
+
+    name = description = NAME
+    compiles_in_process = False
+    lost = ""
+    instruments: tuple[str, ...] = ()
+
+    def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
+        self._server = server
+        self._isolation = isolation
+        self._folder = tempfile.mkdtemp(prefix="kcheck-candidate-")
+        self._channel, self._process = server.start(self._folder, readable_by_default(readable), isolation)
+        self._runs = True
+        self._launches = 0
+        self._channel.give(order)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._runs:
+            self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def load(self) -> tuple[Finding, ...]:
+        """Wait until the candidate is loaded; what is wrong with it, if it cannot be."""
+        try:
+            said = self._channel.receive(time.monotonic() + self._isolation.timeout + _LOADING)
+            if said.fields["kind"] == "refused":
+                return tuple(read_finding(each) for each in said.fields["findings"])
+            self.instruments = tuple(str(each) for each in said.fields["instruments"])
+        except Late:
+            return (self._late("loading it"),)
+        except TooLarge:
+            return (self._large(),)
+        except Gone:
+            return (self._gone(),)
+        except (BadMessage, KeyError, TypeError, ValueError) as error:
+            return (_forged(error),)
+        return ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process has not ended."""
+        return self._runs
+
+    def patched(self) -> tuple[str, ...]:
+        """The functions of libraries that the candidate has replaced."""
+        try:
+            self._channel.give(None)
+            said = self._channel.receive(time.monotonic() + self._isolation.timeout)
+            return tuple(str(each) for each in said.fields["names"])
+        except (Late, TooLarge, Gone, BadMessage, KeyError, TypeError):
+            return ("the harness",)
+
+    def prepare(self, spec: OpSpec) -> None:
+        """Nothing: the candidate is loaded in its process."""
+
+    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
+        """Nothing is launched here."""
+        return ()
+
+    def special_values(
+        self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None
+    ) -> tuple[Finding, ...]:
+        """Not asked for."""
+        return ()
+
+    def run(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        *,
+        timeout: float | None = None,
+        instrument: Collection[str] = (),
+        silent: bool = False,
+    ) -> Outcome:
+        """As :meth:`kcheck.device.Device.run`. ``silent``: kernels do nothing.
+
+        What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
+        """
+        case = arrays.case
+        if not self._runs:
+            return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
+        limit = self._isolation.timeout if timeout is None else timeout
+        # Nothing that the process gets tells which case of the plan this is, or its seed.
+        taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case")))
+        deadline = time.monotonic() + 3 * limit + (_LOADING if self._launches < 3 else 0.0)
+        self._launches += 1
+        try:
+            self._channel.give(Request(taken, limit, tuple(instrument), silent))
+            received = self._channel.receive(deadline)
+            if received.fields.get("kind") == "refused":
+                findings = tuple(read_finding(each) for each in received.fields["findings"])
+                return Outcome(case, NAME, {}, {}, findings)
+            return read_outcome(received, spec, case, arrays, NAME)
+        except Late:
+            finding = self._late("this case")
+        except TooLarge:
+            finding = self._large()
+        except Gone:
+            finding = self._gone()
+        except (BadMessage, KeyError, TypeError, ValueError) as error:
+            finding = _forged(error)
+        return Outcome(case, NAME, {}, {}, (finding,))
+
+    def _late(self, what: str) -> Finding:
+        self._end()
+        fix = "look for a loop that does not end, or raise --timeout"
+        return Finding("timeout", f"{what} took longer than its time limit", fix=fix)
+
+    def _large(self) -> Finding:
+        self._end()
+        what = f"its process takes more than {self._isolation.memory / 2**30:g} GB of memory"
+        return Finding(ENDED, what, fix="free what is not needed, or raise --memory")
+
+    def _gone(self) -> Finding:
+        self._runs = False
+        self._channel.close()
+        return Finding(ENDED, f"its process ended: {_ending(self._server.wait())}")
+
+    def _end(self) -> None:
+        self._runs = False
+        self._channel.close()
+        self._server.ended(self._process)
+
+
+def _resident(process: int) -> int:
+    """Bytes of memory of a process and its only child, if it has one."""
+    total = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for each in (process, *_children(process)):
+            with open(f"/proc/{each}/statm") as file:
+                total = max(total, int(file.read().split()[1]) * _PAGE)
+    return total
+
+
+def _children(process: int) -> list[int]:
+    with open(f"/proc/{process}/task/{process}/children") as file:
+        return [int(each) for each in file.read().split()]
+
+
+def _forged(error: Exception) -> Finding:
+    return Finding(FORGED, f"its process sent an answer that is not kcheck's: {error}")
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"

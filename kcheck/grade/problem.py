@@ -1,0 +1,109 @@
+"""What candidates are judged against: a spec, or a file of a benchmark, as a spec of kcheck."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from kcheck.dataclass import dataclass
+from kcheck.errors import UserError
+from kcheck.grade.candidate import Order
+from kcheck.model import OpSpec, Span
+from kcheck.specfile.build import changed_spec, load_spec
+from kcheck.specfile.paths import shown
+
+
+class Problem(Protocol):
+    """A problem. It is pickled, for processes that grade.
+
+    Attributes:
+        name: for reports.
+        kind: of its kernels, as in ``KernelRef.kind``.
+    """
+
+    name: str
+    kind: str
+
+    def spec(self) -> OpSpec:
+        """The cases, the reference and the tolerance.
+
+        Raises:
+            SpecError, KernelError: the problem cannot be used.
+        """
+
+    def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
+        """The spec with this candidate as its kernel; what the candidate's process is for; what it reads.
+
+        Raises:
+            SpecError: the candidate's text shows that it cannot be launched.
+        """
+
+
+def bare(spec: OpSpec) -> OpSpec:
+    """The spec without everything that a candidate must not know: references, values, seeds, invariants."""
+    nowhere = replace(spec.reference, path="", name="", given=None)
+    inputs = {name: replace(each, values=()) for name, each in spec.inputs.items()}
+    return replace(
+        spec, reference=nowhere, judged=False, inputs=inputs, invariants=(), examples=(), seed=0, artifact=None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """A spec file. A candidate is a file that defines what the spec names: a kernel, launcher or function."""
+
+    path: Path
+    name: str
+    kind: str
+
+    def spec(self) -> OpSpec:
+        """As :meth:`Problem.spec`."""
+        return load_spec(self.path)
+
+    def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
+        """As :meth:`Problem.order`."""
+        own = load_spec(self.path)
+        key = "function" if own.function else "launcher" if own.launcher else "kernel"
+        runs: Any = own.function or own.launcher or own.kernel
+        arguments = f"<{runs.arguments}>" if getattr(runs, "arguments", "") else ""
+        value = f"{candidate.as_posix()}:{runs.name}{arguments}"
+        spec = changed_spec(self.path, "", {key: value}, Span(shown(candidate)), [candidate])
+        folders = [os.path.join(spec.root, each) for each in getattr(spec.compile, "include", ())]
+        targets = spec.artifact.targets[:1] if spec.artifact is not None else ()
+        return spec, Order(bare(spec), targets), (str(candidate), *folders)
+
+
+def read_problem(path: Path) -> Problem:
+    """The problem in a file or folder.
+
+    Raises:
+        UserError: it is none of the forms.
+        SpecError: it is a spec with errors.
+    """
+    for form in FORMS:
+        found = form(path)
+        if found is not None:
+            return found
+    what = f"{path} is not a problem" if path.exists() else f"there is no file {path}"
+    raise UserError(f"{what}; give a spec (softmax.yaml), or `kcheck grade --help` for the other forms")
+
+
+def _spec(path: Path) -> Problem | None:
+    file = str(path).partition("::")[0]
+    if not os.path.isfile(file) or not (path.suffix in (".yaml", ".yml") or "::" in str(path)):
+        return None
+    spec = load_spec(path)
+    kind = spec.kernel.kind if spec.kernel is not None else "triton" if _has_triton() else "numba"
+    return SpecProblem(Path(os.path.abspath(path)), spec.op, kind)
+
+
+def _has_triton() -> bool:
+    """Whether a launcher may use Triton."""
+    return importlib.util.find_spec("triton") is not None
+
+
+FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec,)

@@ -1,0 +1,111 @@
+"""The process that candidates' processes are forked from. It has imported what they need, so that each starts in
+milliseconds, and it knows nothing of the problem.
+
+::
+
+    grader ── start, with the other end of a channel ──> server ── fork ──> confined process
+           <─ its process ─                                     <─ exit code ─
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from kcheck.grade.channel import Channel
+from kcheck.grade.sandbox import Limits, confine
+
+CONTROL = 3
+"""The file descriptor of the connection to the grader."""
+_PDEATHSIG = 1
+
+
+def main(kind: str) -> None:
+    """Serve until the grader closes the connection.
+
+    Args:
+        kind: of the kernels, as in ``KernelRef.kind``: what is imported for them.
+    """
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=CONTROL)
+    from kcheck.device.choose import warm
+
+    warm("cpu", compiles=kind == "numba")
+    _import(kind)
+
+    control.sendall(b'{"kind": "warm"}\n')
+    while True:
+        content, ends, _, _ = socket.recv_fds(control, 1 << 20, 1)
+        if not content:
+            return
+        with socket.socket(fileno=ends[0]) as end:
+            process = _forked(json.loads(content), end, control)
+        control.sendall(json.dumps({"kind": "started", "process": process}).encode() + b"\n")
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            control.sendall(json.dumps({"kind": "ended", "code": code}).encode() + b"\n")
+
+
+def _import(kind: str) -> None:
+    """Import what candidates need, and ask the programs that no candidate may start."""
+    importlib.import_module("kcheck.grade.candidate")
+    if kind == "cuda":
+        nvrtc = importlib.import_module("kcheck.device.kinds.nvrtc")
+        nvrtc.toolkit_folders()
+    elif kind == "triton":
+        importlib.import_module("triton")
+        compiler = importlib.import_module("triton.backends.nvidia.compiler")
+        compiler.get_ptxas(80)
+
+
+def _forked(request: dict[str, Any], end: socket.socket, control: socket.socket) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        control.close()
+        code = _confined(request, end)
+    finally:
+        os._exit(code)
+
+
+def _confined(request: dict[str, Any], end: socket.socket) -> int:
+    folder = request["folder"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    os.closerange(CONTROL, end.fileno())
+    os.closerange(end.fileno() + 1, 256)
+    os.environ.update({"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")})
+
+    def then() -> None:
+        from kcheck.grade.candidate import run
+
+        os.chdir(folder)
+        run(Channel(end))
+
+    if not request["isolate"]:
+        then()
+        return 0
+    code = confine(folder, request["readable"], Limits(**request["limits"]), then)
+    if code < 0:  # end in the same way, for the message
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    return code
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
