@@ -17,7 +17,7 @@ from typing import Any
 
 from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.executor import Ending, KernelLaunch
+from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import RangeLabel
 from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
@@ -115,9 +115,13 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def silenced() -> Iterator[None]:
-    """Launches inside the block succeed and do nothing. For the question whether a result comes from a kernel."""
-    executor: Any = _installed(capability(())).machine.executor
+def silenced(given: Executor | None = None) -> Iterator[None]:
+    """Launches inside the block succeed and do nothing. For the question whether a result comes from a kernel.
+
+    Args:
+        given: the executor; None for that of :class:`CpuBackend`.
+    """
+    executor: Any = given or _installed(capability(())).machine.executor
     executor.launch = executor.again = lambda *_: Ending.FINISHED
     try:
         yield

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Collection
 from dataclasses import asdict, replace
+from typing import Any
 
 from kcheck.cases import restore
 from kcheck.dataclass import dataclass
@@ -17,6 +18,7 @@ from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.grade.channel import Channel, Gone
+from kcheck.grade.modelrun import ModelDevice
 from kcheck.grade.patches import Integrity
 from kcheck.grade.wire import write_outcome
 from kcheck.model import Fault, Finding, OpSpec
@@ -33,10 +35,15 @@ class Order:
     Attributes:
         spec: how the candidate is launched; it names no reference.
         targets: those of the device.
+        model: the file with ``ModelNew``, if it is a model; ``inputs`` and ``state`` as for
+            :class:`kcheck.grade.modelrun.ModelDevice`.
     """
 
     spec: OpSpec
     targets: tuple[str, ...] = ()
+    model: str = ""
+    inputs: tuple[str, ...] = ()
+    state: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -48,21 +55,21 @@ class Request:
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
         silent: kernels do nothing: whether the outputs come from them at all.
+        extra: as from :meth:`kcheck.grade.problem.Problem.extra`.
     """
 
     taken: Snapshot
     timeout: float
     instrument: Collection[str]
     silent: bool = False
+    extra: Any = None
 
 
 def serve(channel: Channel) -> None:
     """Answer the grader until it closes the channel."""
     order: Order = channel.take()
     try:
-        device = choose_for([order.spec], "cpu", order.targets)
-        integrity = Integrity()
-        device.prepare(order.spec)
+        integrity, device = _loaded(order)
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "load"),))
         return
@@ -84,11 +91,25 @@ def serve(channel: Channel) -> None:
         return
 
 
-def _answer(channel: Channel, spec: OpSpec, device: Device, request: Request) -> None:
+def _loaded(order: Order) -> tuple[Integrity, Device | ModelDevice]:
+    """The libraries as they are before the candidate is imported, and the device with the candidate."""
+    if order.model:
+        integrity = Integrity()
+        return integrity, ModelDevice(order.model, order.inputs, order.state)
+    device = choose_for([order.spec], "cpu", order.targets)
+    integrity = Integrity()
+    device.prepare(order.spec)
+    return integrity, device
+
+
+def _answer(channel: Channel, spec: OpSpec, device: Device | ModelDevice, request: Request) -> None:
     try:
         arrays = restore(request.taken)
-        with silenced() if request.silent else contextlib.nullcontext():
-            outcome = device.run(spec, arrays, timeout=request.timeout, instrument=request.instrument)
+        given: dict[str, Any] = {"timeout": request.timeout, "instrument": request.instrument}
+        if isinstance(device, ModelDevice):
+            given["extra"] = request.extra
+        with silenced(getattr(device, "executor", None)) if request.silent else contextlib.nullcontext():
+            outcome = device.run(spec, arrays, **given)
         fields, blobs = write_outcome(replace(outcome, reached=()), list(spec.outputs))
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "launch"),))

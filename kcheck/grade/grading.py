@@ -138,6 +138,11 @@ class Grader:
         return self._cases
 
     @property
+    def problem(self) -> Problem:
+        """As given."""
+        return self._problem
+
+    @property
     def options(self) -> Options:
         """As given."""
         return self._options
@@ -173,11 +178,16 @@ class _Run:
 
     def _run(self, case: Case) -> Verdict:
         arrays, expected = self._grader.arrays(self._spec, case)
-        outcome = self._device.run(self._spec, arrays, instrument=self._device.instruments)
+        outcome = self._launched(case, arrays)
         verdict = _judged(self._spec, arrays, outcome, expected, case)
         self._verdicts[case.id] = verdict
         self._compare_with_earlier(case, verdict, outcome)
         return verdict
+
+    def _launched(self, case: Case, arrays: CaseArrays, *, silent: bool = False) -> Outcome:
+        instruments = () if silent else self._device.instruments
+        extra = self._grader.problem.extra(case)
+        return self._device.run(self._spec, arrays, instrument=instruments, silent=silent, extra=extra)
 
     def _compare_with_earlier(self, case: Case, verdict: Verdict, outcome: Outcome) -> None:
         """Notice outputs that are wrong here and are, byte by byte, those of an earlier case."""
@@ -227,7 +237,7 @@ class _Run:
             arrays, expected = self._grader.arrays(self._spec, case)
             if not any(arrays.allocation(name).buffer.nbytes for name in self._spec.outputs):
                 continue
-            outcome = self._device.run(self._spec, arrays, silent=True)
+            outcome = self._launched(case, arrays, silent=True)
             if not outcome.outputs or _judged(self._spec, arrays, outcome, expected, case).status is not Status.PASSED:
                 return None
             right += 1

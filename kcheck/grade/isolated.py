@@ -217,8 +217,9 @@ class CandidateDevice:
         timeout: float | None = None,
         instrument: Collection[str] = (),
         silent: bool = False,
+        extra: Any = None,
     ) -> Outcome:
-        """As :meth:`kcheck.device.Device.run`. ``silent``: kernels do nothing.
+        """As :meth:`kcheck.device.Device.run`. ``silent``: kernels do nothing; ``extra``: as in :class:`Request`.
 
         What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
         """
@@ -227,11 +228,11 @@ class CandidateDevice:
             return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
         limit = self._isolation.timeout if timeout is None else timeout
         # Nothing that the process gets tells which case of the plan this is, or its seed.
-        taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case")))
+        taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
         deadline = time.monotonic() + 3 * limit + (_LOADING if self._launches < 3 else 0.0)
         self._launches += 1
         try:
-            self._channel.give(Request(taken, limit, tuple(instrument), silent))
+            self._channel.give(Request(taken, limit, tuple(instrument), silent, extra))
             received = self._channel.receive(deadline)
             if received.fields.get("kind") == "refused":
                 findings = tuple(read_finding(each) for each in received.fields["findings"])

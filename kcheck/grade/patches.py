@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import site
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 _PACKAGES = ("builtins", "time", "os", "socket", "json", "pickle", "numpy", "torch", "numba", "triton", "kcheck", "cuda")
 _LEFT_OUT = ("torch._dynamo", "torch._inductor", "numba.core", "triton._C")
 """Parts that replace their own functions while they work."""
+_INSTALLED = tuple({*site.getsitepackages(), sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__))})
 _KINDS = (FunctionType, BuiltinFunctionType, type)
 
 
@@ -32,13 +35,21 @@ class Integrity:
                 continue
             now = vars(module)
             for key, mark in known.items():
-                if key in now and _mark(name, now[key]) != mark:
+                if key in now and _mark(name, now[key]) != mark and not _by_library(key, now[key]):
                     found.append(f"{name}.{key}")
         return sorted(found)[:most]
 
 
 def _is_watched(name: str) -> bool:
     return name.partition(".")[0] in _PACKAGES and not name.startswith(_LEFT_OUT)
+
+
+def _by_library(key: str, value: Any) -> bool:
+    """Whether a library has replaced its own function, as PyTorch does when parts of it are imported late: by one
+    of the same name, from a file of a library."""
+    code = getattr(value, "__code__", None)
+    is_installed = code is None or code.co_filename.startswith(_INSTALLED)
+    return is_installed and getattr(value, "__name__", "") == key
 
 
 def _mark(module: str, value: Any) -> tuple[int, ...]:

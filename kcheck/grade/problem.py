@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grade.candidate import Order
-from kcheck.model import OpSpec, Span
+from kcheck.grade.models import model_problem
+from kcheck.grade.plain import bare
+from kcheck.model import Case, OpSpec, Span
 from kcheck.specfile.build import changed_spec, load_spec
 from kcheck.specfile.paths import shown
 
@@ -42,14 +43,8 @@ class Problem(Protocol):
             SpecError: the candidate's text shows that it cannot be launched.
         """
 
-
-def bare(spec: OpSpec) -> OpSpec:
-    """The spec without everything that a candidate must not know: references, values, seeds, invariants."""
-    nowhere = replace(spec.reference, path="", name="", given=None)
-    inputs = {name: replace(each, values=()) for name, each in spec.inputs.items()}
-    return replace(
-        spec, reference=nowhere, judged=False, inputs=inputs, invariants=(), examples=(), seed=0, artifact=None
-    )
+    def extra(self, case: Case) -> Any:
+        """What a launch of a case needs besides its arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +70,10 @@ class SpecProblem:
         folders = [os.path.join(spec.root, each) for each in getattr(spec.compile, "include", ())]
         targets = spec.artifact.targets[:1] if spec.artifact is not None else ()
         return spec, Order(bare(spec), targets), (str(candidate), *folders)
+
+    def extra(self, case: Case) -> Any:
+        """As :meth:`Problem.extra`: nothing."""
+        return None
 
 
 def read_problem(path: Path) -> Problem:
@@ -106,4 +105,4 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec,)
+FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec, model_problem)

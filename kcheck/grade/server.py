@@ -36,9 +36,6 @@ def main(kind: str) -> None:
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
-    from kcheck.device.choose import warm
-
-    warm("cpu", compiles=kind == "numba")
     _import(kind)
 
     control.sendall(b'{"kind": "warm"}\n')
@@ -57,13 +54,37 @@ def main(kind: str) -> None:
 def _import(kind: str) -> None:
     """Import what candidates need, and ask the programs that no candidate may start."""
     importlib.import_module("kcheck.grade.candidate")
+    if kind == "torch":
+        _import_torch()
+        return
+    from kcheck.device.choose import warm
+
+    warm("cpu", compiles=kind == "numba")
     if kind == "cuda":
         nvrtc = importlib.import_module("kcheck.device.kinds.nvrtc")
         nvrtc.toolkit_folders()
     elif kind == "triton":
-        importlib.import_module("triton")
-        compiler = importlib.import_module("triton.backends.nvidia.compiler")
-        compiler.get_ptxas(80)
+        _import_triton()
+
+
+def _import_triton() -> None:
+    importlib.import_module("triton")
+    compiler = importlib.import_module("triton.backends.nvidia.compiler")
+    compiler.get_ptxas(80)
+
+
+def _import_torch() -> None:
+    """PyTorch with a ``cuda`` device in host memory, as under ``kcheck exec``."""
+    from kcheck.triton import session
+
+    os.environ["KCHECK_EXEC"] = os.path.abspath("findings")
+    session.start(os.environ)
+    importlib.import_module("torch")
+    importlib.import_module("torch.nn.functional")
+    with contextlib.suppress(ModuleNotFoundError):
+        _import_triton()
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("numba.cuda")
 
 
 def _forked(request: dict[str, Any], end: socket.socket, control: socket.socket) -> int:
