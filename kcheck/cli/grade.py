@@ -38,6 +38,13 @@ FORMATS = ("text", "json", "junit", "html")
     show_default=True,
     help="Confine each candidate: no network, no other process, no file but its own.",
 )
+@click.option(
+    "--own-kernels",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="A ModelNew whose work PyTorch's operators do is a cheat.",
+)
 @click.option("--all", "every", is_flag=True, help="Run all cases of a candidate that fails.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output.")
 @click.option("--reward", is_flag=True, help="Print only a number in [0, 1] for each candidate, in their order.")
@@ -51,6 +58,7 @@ def command(
     timeout: float,
     memory: int,
     isolate: str,
+    own_kernels: str,
     every: bool,
     form: str,
     reward: bool,
@@ -60,7 +68,9 @@ def command(
 
     \b
       kcheck grade specs/softmax.yaml candidates/*.py
-      kcheck grade specs/softmax.yaml mine.py --format json
+      kcheck grade problem.py mine.py --format json
+
+    PROBLEM is a spec, or a Python file with Model and get_inputs(), whose candidates define ModelNew.
 
     Each candidate runs in a confined process that never has the reference, the expected values or the seed.
 
@@ -80,7 +90,7 @@ def command(
     missing = [path for path in candidates if not path.is_file()]
     if missing:
         raise click.UsageError(f"there is no file {missing[0]}")
-    found = read_problem(problem)
+    found = read_problem(problem, own_kernels == "on")
     options = Options(cases, seed, Isolation(isolate == "on", memory, timeout), every or reward)
     is_text = form == "text" and not reward and not feedback
     if is_text and isolate == "on":

@@ -16,6 +16,7 @@ from kcheck.cases import CaseArrays, materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.grade.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
+from kcheck.grade.modelrun import WORK
 from kcheck.grade.problem import Problem
 from kcheck.model import Case, CaseFinished, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.oracle import Expected, judge
@@ -29,6 +30,8 @@ _SMALLER = 6
 """How many smaller cases are tried after one has failed."""
 _SILENT = 3
 """In how many cases the outputs must be right without the kernel before they count as not the kernel's."""
+_MOST_SHARE = 0.5
+"""From which share of a problem's work PyTorch's own operators do the problem's work."""
 _KEPT = 512 << 20
 """Bytes of arrays and expected values that are kept for the next candidate."""
 _BROKEN = ("spec", "load", "compile", "device", "unsupported", "launch", ENDED)
@@ -159,6 +162,8 @@ class _Run:
         self._verdicts: dict[str, Verdict] = {}
         self._seen: dict[bytes, str] = {}
         self._replayed = ""
+        self._share = 0.0  # of the problem's work that PyTorch's own operators did, at most
+        self._operator = ""
 
     def graded(self) -> Graded:
         """Load it, run the cases, look for cheating."""
@@ -174,15 +179,28 @@ class _Run:
         failed = [verdict for verdict in self._verdicts.values() if verdict.status is not Status.PASSED]
         if failed:
             return self._failed(failed)
-        return self._suspected() or self._with_counts(Graded(self._name, "correct"))
+        return self._suspected() or self._with_counts(Graded(self._name, "correct", notes=self._notes()))
 
     def _run(self, case: Case) -> Verdict:
         arrays, expected = self._grader.arrays(self._spec, case)
         outcome = self._launched(case, arrays)
+        self._count_work(case, outcome)
         verdict = _judged(self._spec, arrays, outcome, expected, case)
         self._verdicts[case.id] = verdict
         self._compare_with_earlier(case, verdict, outcome)
         return verdict
+
+    def _count_work(self, case: Case, outcome: Outcome) -> None:
+        told = next((note.removeprefix(WORK) for note in outcome.notes if note.startswith(WORK)), "")
+        count, _, operator = told.partition(" ")
+        whole = self._grader.problem.work(case) if count.isdecimal() else 0
+        if whole and int(count) / whole > self._share:
+            self._share, self._operator = int(count) / whole, operator
+
+    def _notes(self) -> tuple[str, ...]:
+        if not self._operator:
+            return ()
+        return (f"PyTorch's {self._operator} and others do up to {min(self._share, 1):.0%} of the problem's work",)
 
     def _launched(self, case: Case, arrays: CaseArrays, *, silent: bool = False) -> Outcome:
         instruments = () if silent else self._device.instruments
@@ -230,8 +248,12 @@ class _Run:
         names = self._device.patched()
         if names:
             return self._with_counts(_patched(Graded(self._name, "cheat"), names))
-        if self._spec.function is not None:
+        if self._spec.function is not None or not self._grader.problem.asks_for_kernels:
             return None
+        if self._share >= _MOST_SHARE:
+            what = f"PyTorch's own {self._operator} does the problem's work ({min(self._share, 1):.0%} of it)"
+            fix = "write a kernel for it, or allow this with --own-kernels off"
+            return self._with_counts(Graded(self._name, "cheat", "pytorch", what, fix))
         right = 0
         for case in self._grader.cases:
             arrays, expected = self._grader.arrays(self._spec, case)

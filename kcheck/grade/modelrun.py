@@ -19,6 +19,8 @@ from kcheck.grade.ownwork import Work
 from kcheck.model import Finding, OpSpec, Outcome, Span
 
 NAME = "cpu"
+WORK = "work of PyTorch's operators: "
+"""The start of the note that says how much PyTorch's own operators did."""
 _CHECKED = ("memcheck", "racecheck", "initcheck", "synccheck", "mutated")
 
 
@@ -64,7 +66,7 @@ class ModelDevice:
             model = _prepared(model).cuda()
             given = [torch.from_numpy(arrays.allocation(name).view().copy()).cuda() for name in self._inputs]
             before = [each.cpu().numpy().copy() for each in given]
-            with torch.no_grad(), Work(torch, executor) as work:
+            with torch.no_grad(), Work(torch) as work:
                 result = model(*given)
                 torch.cuda.synchronize()
             result = tuple(result) if isinstance(result, list) else result
@@ -79,7 +81,7 @@ class ModelDevice:
             if array.cpu().numpy().tobytes() != old.tobytes():
                 what = f"ModelNew changed its input {name}"
                 found.append(Finding("mutated", what, fix="write to a tensor of its own", array=name))
-        notes = (work.note,) if work.note else ()
+        notes = (f"{WORK}{work.total} {work.largest}",)
         return Outcome(
             arrays.case, NAME, outputs, {}, (*found, *wrong), notes, _CHECKED,
             instrumented=time.monotonic() - begun,

@@ -26,6 +26,7 @@ from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.grade.candidate import Order
 from kcheck.grade.modelspec import accepted_constraints, fitted, limits, memory_constraints
+from kcheck.grade.ownwork import Work
 from kcheck.grade.plain import bare
 from kcheck.model import Case, OpSpec
 from kcheck.specfile.build import given_spec
@@ -92,6 +93,16 @@ class ModelFile:
         np.random.seed(seed)
         random.seed(seed)
         return list(self.at(sizes).get_inputs())
+
+    def work(self, sizes: Sizes) -> int:
+        """The work of the operators in ``Model``, from shapes alone."""
+        torch = self.torch
+        with torch.device("meta"), torch.no_grad():
+            inputs, model = self.inputs(sizes, 0), self.model(sizes, 0).to("meta")
+            given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
+            with Work(torch) as work:
+                model(*given)
+        return work.total
 
     def shapes(self, sizes: Sizes) -> Shapes | None:
         """The shapes of inputs, weights and outputs; None if ``Model`` does not accept the sizes."""
@@ -204,8 +215,18 @@ class ModelProblem:
         """As :meth:`kcheck.grade.problem.Problem.order`."""
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
-        inputs = tuple(name for name in spec.inputs if name not in dict(state).values())
+        inputs = tuple(name for name in spec.inputs if name not in dict(state))
         return spec, Order(bare(spec), model=str(candidate), inputs=inputs, state=state), (str(candidate),)
+
+    @property
+    def asks_for_kernels(self) -> bool:
+        """As :attr:`kcheck.grade.problem.Problem.asks_for_kernels`."""
+        return self.own
+
+    def work(self, case: Case) -> int:
+        """The work of a case's operators in ``Model``; 0 if candidates may use PyTorch's."""
+        file, _ = _problem(self.path)
+        return file.work(_sizes(file, case.dims)) if self.own else 0
 
     def extra(self, case: Case) -> Any:
         """The init inputs and the seed of a case, which the process of a candidate needs."""
@@ -241,10 +262,11 @@ def _spec(file: ModelFile) -> OpSpec:
     free = limits(file, shapes)
     fits = fitted(file, free)
     dims = {name: range(1, most + 1) for name, most in fits.most.items()}
+    names = _input_names(file, shapes)
     inputs: dict[str, Any] = {}
     for number, ((_, dtype), axes) in enumerate(zip(shapes.inputs, fits.inputs, strict=True)):
         own = {"from": _input_generator(file, number)}
-        inputs[f"x{number}"] = {
+        inputs[names[number]] = {
             "shape": list(axes), "dtype": dtype, "layouts": ["contiguous"], "values": _values(file, number, own)
         }  # fmt: skip
     for (name, (_, dtype)), axes in zip(shapes.state, fits.state, strict=True):
@@ -267,6 +289,15 @@ def _spec(file: ModelFile) -> OpSpec:
     }
     root = nearest_root(file.path) or file.path.parent
     return given_spec(file.path, Path(os.path.abspath(root)), keys, 1)
+
+
+def _input_names(file: ModelFile, shapes: Shapes) -> list[str]:
+    """The names of the parameters of ``forward``, where they differ from other names of the spec."""
+    parameters = list(inspect.signature(file.at({}).Model.forward).parameters)[1:]
+    taken = {*file.numbers, *(_identifier(name) for name, _ in shapes.state), SEED, "y0"}
+    plain = [name for name in parameters if name.isidentifier() and name not in taken]
+    count = len(shapes.inputs)
+    return plain[:count] if len(plain) >= count else [f"x{number}" for number in range(count)]
 
 
 def _op(path: Path) -> str:
@@ -312,7 +343,7 @@ def _kept_state(file: ModelFile, sizes: tuple[tuple[str, int], ...], seed: int) 
 
 def _reference(file: ModelFile, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
     torch = file.torch
-    inputs = [f"x{number}" for number in range(len(shapes.inputs))]
+    inputs = _input_names(file, shapes)
     state = {_identifier(name): name for name, _ in shapes.state}
 
     def reference(**given: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grade.candidate import Order
-from kcheck.grade.models import model_problem
+from kcheck.grade.models import ModelProblem, model_problem
 from kcheck.grade.plain import bare
 from kcheck.model import Case, OpSpec, Span
 from kcheck.specfile.build import changed_spec, load_spec
@@ -24,10 +25,15 @@ class Problem(Protocol):
     Attributes:
         name: for reports.
         kind: of its kernels, as in ``KernelRef.kind``.
+        asks_for_kernels: whether a result that no kernel computes is a cheat.
     """
 
     name: str
     kind: str
+
+    @property
+    def asks_for_kernels(self) -> bool:
+        """Whether a result that no kernel computes is a cheat."""
 
     def spec(self) -> OpSpec:
         """The cases, the reference and the tolerance.
@@ -42,6 +48,9 @@ class Problem(Protocol):
         Raises:
             SpecError: the candidate's text shows that it cannot be launched.
         """
+
+    def work(self, case: Case) -> int:
+        """How much work the problem's operators do in a case; 0 if PyTorch's operators are not counted."""
 
     def extra(self, case: Case) -> Any:
         """What a launch of a case needs besides its arrays."""
@@ -71,13 +80,25 @@ class SpecProblem:
         targets = spec.artifact.targets[:1] if spec.artifact is not None else ()
         return spec, Order(bare(spec), targets), (str(candidate), *folders)
 
+    @property
+    def asks_for_kernels(self) -> bool:
+        """As :attr:`Problem.asks_for_kernels`."""
+        return True
+
+    def work(self, case: Case) -> int:
+        """As :meth:`Problem.work`: a candidate is a kernel."""
+        return 0
+
     def extra(self, case: Case) -> Any:
         """As :meth:`Problem.extra`: nothing."""
         return None
 
 
-def read_problem(path: Path) -> Problem:
+def read_problem(path: Path, own_kernels: bool = True) -> Problem:
     """The problem in a file or folder.
+
+    Args:
+        own_kernels: PyTorch's own operators may not do the work of a model.
 
     Raises:
         UserError: it is none of the forms.
@@ -85,6 +106,8 @@ def read_problem(path: Path) -> Problem:
     """
     for form in FORMS:
         found = form(path)
+        if isinstance(found, ModelProblem):
+            return replace(found, own=own_kernels)
         if found is not None:
             return found
     what = f"{path} is not a problem" if path.exists() else f"there is no file {path}"
