@@ -33,8 +33,6 @@ ENDED = "process"
 FORGED = "forged"
 """The rule of a candidate whose process sent something that kcheck's own code does not send."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LOADING = 30.0
-"""Seconds for importing a candidate, and for compiling in a case, beyond the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +43,13 @@ class Isolation:
         on: False runs them in a process of their own, but with all rights.
         memory: bytes that one may take.
         timeout: seconds for a case.
+        loading: more seconds for importing it, and for compiling in its first cases.
     """
 
     on: bool = True
     memory: int = 2 << 30
     timeout: float = 10.0
+    loading: float = 30.0
 
 
 class Server:
@@ -168,7 +168,7 @@ class CandidateDevice:
     def load(self) -> tuple[Finding, ...]:
         """Wait until the candidate is loaded; what is wrong with it, if it cannot be."""
         try:
-            said = self._channel.receive(time.monotonic() + self._isolation.timeout + _LOADING)
+            said = self._channel.receive(time.monotonic() + self._isolation.timeout + self._isolation.loading)
             if said.fields["kind"] == "refused":
                 return tuple(read_finding(each) for each in said.fields["findings"])
             self.instruments = tuple(str(each) for each in said.fields["instruments"])
@@ -229,7 +229,7 @@ class CandidateDevice:
         limit = self._isolation.timeout if timeout is None else timeout
         # Nothing that the process gets tells which case of the plan this is, or its seed.
         taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
-        deadline = time.monotonic() + 3 * limit + (_LOADING if self._launches < 3 else 0.0)
+        deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
         self._launches += 1
         try:
             self._channel.give(Request(taken, limit, tuple(instrument), silent, extra))

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import site
 import sys
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
 from typing import Any
 
 _PACKAGES = ("builtins", "time", "os", "socket", "json", "pickle", "numpy", "torch", "numba", "triton", "kcheck", "cuda")
 _LEFT_OUT = ("torch._dynamo", "torch._inductor", "numba.core", "triton._C")
 """Parts that replace their own functions while they work."""
-_INSTALLED = tuple({*site.getsitepackages(), sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__))})
-_KINDS = (FunctionType, BuiltinFunctionType, type)
+_INSTALLED = tuple(
+    {*site.getsitepackages(), sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__)), "<frozen"}
+)
 
 
 class Integrity:
-    """The functions and classes of the libraries as they are now."""
+    """The functions, and the methods of classes, of the libraries as they are now."""
 
     def __init__(self) -> None:
         self._known = {
-            name: {key: _mark(name, value) for key, value in vars(module).items() if isinstance(value, _KINDS)}
+            name: {key: _mark(value) for key, value in _callables(name, module)}
             for name, module in list(sys.modules.items())
             if isinstance(module, ModuleType) and _is_watched(name)
         }
@@ -30,12 +32,12 @@ class Integrity:
         found = []
         for name, known in self._known.items():
             module = sys.modules.get(name)
-            if module is None:
+            if not isinstance(module, ModuleType):
                 found.append(name)
                 continue
-            now = vars(module)
-            for key, mark in known.items():
-                if key in now and _mark(name, now[key]) != mark and not _by_library(key, now[key]):
+            for key, value in _callables(name, module):
+                mark = known.get(key)
+                if mark is not None and _mark(value) != mark and not _by_library(key, value):
                     found.append(f"{name}.{key}")
         return sorted(found)[:most]
 
@@ -44,20 +46,26 @@ def _is_watched(name: str) -> bool:
     return name.partition(".")[0] in _PACKAGES and not name.startswith(_LEFT_OUT)
 
 
+def _callables(name: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """What a module defines, and the methods of its classes; those of kcheck write methods when they are called."""
+    for key, value in list(vars(module).items()):
+        if isinstance(value, ModuleType) or not callable(value):
+            continue
+        yield key, value
+        if isinstance(value, type) and value.__module__ == name and not name.startswith("kcheck"):
+            for part, method in list(vars(value).items()):
+                if isinstance(method, FunctionType):
+                    yield f"{key}.{part}", method
+
+
 def _by_library(key: str, value: Any) -> bool:
     """Whether a library has replaced its own function, as PyTorch does when parts of it are imported late: by one
     of the same name, from a file of a library."""
     code = getattr(value, "__code__", None)
     is_installed = code is None or code.co_filename.startswith(_INSTALLED)
-    return is_installed and getattr(value, "__name__", "") == key
+    return is_installed and getattr(value, "__name__", "") == key.rpartition(".")[2]
 
 
-def _mark(module: str, value: Any) -> tuple[int, ...]:
-    """What changes if a function is replaced, or its code, or a method of a class. Classes of kcheck write their
-    methods when they are first called."""
-    if isinstance(value, FunctionType):
-        return id(value), id(value.__code__)
-    if isinstance(value, type) and not module.startswith("kcheck"):
-        methods = (id(each) for each in vars(value).values() if isinstance(each, FunctionType))
-        return (id(value), hash(tuple(sorted(methods))))
-    return (id(value),)
+def _mark(value: Any) -> tuple[int, int]:
+    """What changes if a function is replaced, or its code."""
+    return id(value), id(getattr(value, "__code__", None))
