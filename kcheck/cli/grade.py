@@ -19,7 +19,9 @@ FORMATS = ("text", "json", "junit", "html")
 @click.command("grade")
 @click.argument("problem", metavar="PROBLEM", type=click.Path(path_type=Path))
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--cases", type=click.IntRange(min=1), default=30, show_default=True, metavar="N", help="Cases drawn.")
+@click.option(
+    "--cases", type=click.IntRange(min=1), default=30, show_default=True, metavar="N", help="Cases drawn."
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the cases.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes that grade.")
 @click.option(
@@ -46,7 +48,9 @@ FORMATS = ("text", "json", "junit", "html")
     help="A ModelNew whose work PyTorch's operators do is a cheat.",
 )
 @click.option("--all", "every", is_flag=True, help="Run all cases of a candidate that fails.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output."
+)
 @click.option("--reward", is_flag=True, help="Print only a number in [0, 1] for each candidate, in their order.")
 @click.option("--feedback", is_flag=True, help="Print only what an author needs to repair each candidate.")
 def command(

@@ -18,8 +18,8 @@ from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.grade.channel import Channel, Gone
-from kcheck.grade.modelrun import ModelDevice
 from kcheck.grade.patches import Integrity
+from kcheck.grade.tensors import Callee, TensorDevice
 from kcheck.grade.wire import write_outcome
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.snapshot import Snapshot
@@ -35,15 +35,12 @@ class Order:
     Attributes:
         spec: how the candidate is launched; it names no reference.
         targets: those of the device.
-        model: the file with ``ModelNew``, if it is a model; ``inputs`` and ``state`` as for
-            :class:`kcheck.grade.modelrun.ModelDevice`.
+        callee: what is called with tensors; None if ``spec`` names a kernel, launcher or function.
     """
 
     spec: OpSpec
     targets: tuple[str, ...] = ()
-    model: str = ""
-    inputs: tuple[str, ...] = ()
-    state: tuple[tuple[str, str], ...] = ()
+    callee: Callee | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,22 +88,22 @@ def serve(channel: Channel) -> None:
         return
 
 
-def _loaded(order: Order) -> tuple[Integrity, Device | ModelDevice]:
+def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
     """The libraries as they are before the candidate is imported, and the device with the candidate."""
-    if order.model:
+    if order.callee is not None:
         integrity = Integrity()
-        return integrity, ModelDevice(order.model, order.inputs, order.state)
+        return integrity, TensorDevice(order.callee)
     device = choose_for([order.spec], "cpu", order.targets)
     integrity = Integrity()
     device.prepare(order.spec)
     return integrity, device
 
 
-def _answer(channel: Channel, spec: OpSpec, device: Device | ModelDevice, request: Request) -> None:
+def _answer(channel: Channel, spec: OpSpec, device: Device | TensorDevice, request: Request) -> None:
     try:
         arrays = restore(request.taken)
         given: dict[str, Any] = {"timeout": request.timeout, "instrument": request.instrument}
-        if isinstance(device, ModelDevice):
+        if isinstance(device, TensorDevice):
             given["extra"] = request.extra
         with silenced(getattr(device, "executor", None)) if request.silent else contextlib.nullcontext():
             outcome = device.run(spec, arrays, **given)

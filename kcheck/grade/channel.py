@@ -1,8 +1,8 @@
 """Messages between a grader and the process of a candidate: a JSON header and blobs of bytes.
 
 Nothing that comes from a candidate is unpickled, evaluated or trusted: sizes are limited, and every field is
-checked where it is read (:mod:`kcheck.grade.wire`). What goes to a candidate's process comes from the grader, so it is
-a pickle.
+checked where it is read (:mod:`kcheck.grade.wire`). What goes to a candidate's process comes from the grader, so
+it is a pickle.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class Channel:
         watch: called while this end waits, every 50 ms; may raise.
     """
 
-    def __init__(
-        self, end: socket.socket, most: int = 1 << 32, watch: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, end: socket.socket, most: int = 1 << 32, watch: Callable[[], None] | None = None) -> None:
         self._socket = end
         self._most = most
         self._watch = watch

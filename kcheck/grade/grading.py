@@ -1,5 +1,5 @@
-"""Grades a candidate: runs it on cases that it cannot foresee, judges its outputs against the oracle, and looks for
-results that are not its own.
+"""Grades a candidate: runs it on cases that it cannot foresee, judges its outputs against the oracle, and looks
+for results that are not its own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kcheck.cases import CaseArrays, materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.grade.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
-from kcheck.grade.modelrun import WORK
-from kcheck.grade.problem import Problem
+from kcheck.grade.plain import Problem
+from kcheck.grade.tensors import WORK
 from kcheck.model import Case, CaseFinished, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.oracle import Expected, judge
 from kcheck.report.causes import causes
@@ -162,6 +162,7 @@ class _Run:
         self._verdicts: dict[str, Verdict] = {}
         self._seen: dict[bytes, str] = {}
         self._replayed = ""
+        self._own_checker: dict[str, str] = {}
         self._share = 0.0  # of the problem's work that PyTorch's own operators did, at most
         self._operator = ""
 
@@ -179,7 +180,7 @@ class _Run:
         failed = [verdict for verdict in self._verdicts.values() if verdict.status is not Status.PASSED]
         if failed:
             return self._failed(failed)
-        return self._suspected() or self._with_counts(Graded(self._name, "correct", notes=self._notes()))
+        return self._suspected() or self._with_counts(Graded(self._name, "correct"))
 
     def _run(self, case: Case) -> Verdict:
         arrays, expected = self._grader.arrays(self._spec, case)
@@ -188,7 +189,20 @@ class _Run:
         verdict = _judged(self._spec, arrays, outcome, expected, case)
         self._verdicts[case.id] = verdict
         self._compare_with_earlier(case, verdict, outcome)
+        self._ask_own_checker(case, verdict, arrays, outcome)
         return verdict
+
+    def _ask_own_checker(self, case: Case, verdict: Verdict, arrays: CaseArrays, outcome: Outcome) -> None:
+        """Notice where the problem's own checker judges the values otherwise."""
+        if not outcome.outputs:
+            return
+        inputs = {name: arrays.allocation(name).view() for name in self._spec.inputs}
+        said = self._grader.problem.checked(case, inputs, dict(outcome.outputs))
+        agrees = all(each.passed for each in verdict.comparisons)
+        if said and agrees:
+            self._own_checker.setdefault("refuses", f"the problem's own checker refuses these outputs: {said}")
+        elif not said and not agrees and self._grader.problem.has_checker:
+            self._own_checker.setdefault("accepts", "the problem's own checker accepts these outputs")
 
     def _count_work(self, case: Case, outcome: Outcome) -> None:
         told = next((note.removeprefix(WORK) for note in outcome.notes if note.startswith(WORK)), "")
@@ -198,9 +212,13 @@ class _Run:
             self._share, self._operator = int(count) / whole, operator
 
     def _notes(self) -> tuple[str, ...]:
+        notes = tuple(self._own_checker.values())
         if not self._operator:
-            return ()
-        return (f"PyTorch's {self._operator} and others do up to {min(self._share, 1):.0%} of the problem's work",)
+            return notes
+        return (
+            *notes,
+            f"PyTorch's {self._operator} and others do up to {min(self._share, 1):.0%} of the problem's work",
+        )
 
     def _launched(self, case: Case, arrays: CaseArrays, *, silent: bool = False) -> Outcome:
         instruments = () if silent else self._device.instruments
@@ -260,7 +278,10 @@ class _Run:
             if not any(arrays.allocation(name).buffer.nbytes for name in self._spec.outputs):
                 continue
             outcome = self._launched(case, arrays, silent=True)
-            if not outcome.outputs or _judged(self._spec, arrays, outcome, expected, case).status is not Status.PASSED:
+            if (
+                not outcome.outputs
+                or _judged(self._spec, arrays, outcome, expected, case).status is not Status.PASSED
+            ):
                 return None
             right += 1
             if right == _SILENT:
@@ -283,7 +304,7 @@ class _Run:
 
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
-        return replace(graded, cases=len(self._verdicts), passed=passed)
+        return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
 
 
 def _patched(graded: Graded, names: Sequence[str]) -> Graded:

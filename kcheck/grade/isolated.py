@@ -78,7 +78,7 @@ class Server:
             cwd=self._folder,
             env=variables,
             stdin=subprocess.DEVNULL,
-            preexec_fn=place,  # noqa: PLW1509  # no thread has been started
+            preexec_fn=place,  # no thread has been started
             close_fds=False,
             start_new_session=True,
         )
@@ -203,9 +203,7 @@ class CandidateDevice:
         """Nothing is launched here."""
         return ()
 
-    def special_values(
-        self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None
-    ) -> tuple[Finding, ...]:
+    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
         """Not asked for."""
         return ()
 

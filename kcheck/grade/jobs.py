@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 
 from kcheck.grade.grading import Graded, Grader, Options
-from kcheck.grade.problem import Problem
+from kcheck.grade.plain import Problem
 
 _graders: list[Grader] = []
 """The grader of a worker process."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import itertools
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -23,20 +22,16 @@ import numpy as np
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
-from kcheck.frameworks import as_numpy
 from kcheck.grade.candidate import Order
-from kcheck.grade.modelspec import accepted_constraints, fitted, limits, memory_constraints
+from kcheck.grade.modelspec import Shape, Shapes
 from kcheck.grade.ownwork import Work
-from kcheck.grade.plain import bare
+from kcheck.grade.plain import Problem, bare
+from kcheck.grade.tensors import Callee
+from kcheck.grade.tensorspec import SEED, identifier, input_names, spec_of, with_signature
 from kcheck.model import Case, OpSpec
-from kcheck.specfile.build import given_spec
-from kcheck.specfile.paths import nearest_root
 
 Sizes: TypeAlias = Mapping[str, int]
 
-SEED = "init_seed"
-"""The param that is the seed of the weights."""
-_SEEDS = (0, 1, 2, 3)
 _NEEDED = ("Model", "get_inputs")
 
 
@@ -51,11 +46,7 @@ class ModelFile:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            import torch
-        except ModuleNotFoundError:
-            raise UserError(f"{path} needs PyTorch; install it: pip install torch") from None
-        self.torch: Any = torch
+        self.torch = torch_for(path)
         self.path = path
         self._tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         self.numbers = _numbers(self._tree)
@@ -71,7 +62,7 @@ class ModelFile:
         module.__file__ = str(self.path)
         code = compile(_replaced(self._tree, dict(sizes)), str(self.path), "exec")
         try:
-            exec(code, module.__dict__)  # noqa: S102  # the problem is the user's own file
+            exec(code, module.__dict__)  # the problem is the user's own file
         except Exception as error:
             raise UserError(f"{self.path} does not run: {type(error).__name__}: {error}") from error
         return module
@@ -93,6 +84,18 @@ class ModelFile:
         np.random.seed(seed)
         random.seed(seed)
         return list(self.at(sizes).get_inputs())
+
+    def names(self, shapes: Shapes) -> list[str]:
+        """As :meth:`kcheck.grade.tensorspec.Source.names`."""
+        return _input_names(self, shapes)
+
+    def weight_values(self, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
+        """As :meth:`kcheck.grade.tensorspec.Source.weight_values`."""
+        return _weight_generator(self, name, dims)
+
+    def reference(self, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+        """As :meth:`kcheck.grade.tensorspec.Source.reference`."""
+        return _reference(self, shapes, dims)
 
     def work(self, sizes: Sizes) -> int:
         """The work of the operators in ``Model``, from shapes alone."""
@@ -118,32 +121,23 @@ class ModelFile:
             return None
         outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
         return Shapes(
-            tuple(_shape(each) for each in inputs),
-            tuple((name, _shape(each)) for name, each in _state(model).items()),
-            tuple(_shape(each) for each in outputs),
+            tuple(shape_of_value(each) for each in inputs),
+            tuple((name, shape_of_value(each)) for name, each in _state(model).items()),
+            tuple(shape_of_value(each) for each in outputs),
         )
 
 
-Shape: TypeAlias = tuple[tuple[int, ...], str]
-"""A shape and a dtype; of a number, () and its type."""
+def torch_for(path: Path) -> Any:
+    """PyTorch, which a problem needs."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise UserError(f"{path} needs PyTorch; install it: pip install torch") from None
+    return torch
 
 
-@dataclass(frozen=True, slots=True)
-class Shapes:
-    """What PyTorch infers."""
-
-    inputs: tuple[Shape, ...]
-    state: tuple[tuple[str, Shape], ...]
-    outputs: tuple[Shape, ...]
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """All sizes of all axes."""
-        every = (*self.inputs, *(shape for _, shape in self.state), *self.outputs)
-        return tuple(itertools.chain.from_iterable(shape for shape, _ in every))
-
-
-def _shape(value: Any) -> Shape:
+def shape_of_value(value: Any) -> Shape:
+    """The shape and the dtype of a tensor."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return tuple(int(size) for size in value.shape), str(value.dtype).removeprefix("torch.")
     return (), type(value).__name__
@@ -176,7 +170,7 @@ def _folded(node: ast.expr) -> int | None:
     ):
         return None
     try:
-        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # noqa: S307  # literals only
+        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # literals only
     except Exception:
         return None
     return value if type(value) is int and value > 0 else None
@@ -189,23 +183,22 @@ def _replaced(tree: ast.Module, sizes: Sizes) -> ast.Module:
             size = sizes.get(statement.targets[0].id)
             if size is not None and len(statement.targets) == 1:
                 value = ast.copy_location(ast.Constant(size), statement.value)
-                statement = ast.copy_location(ast.Assign(statement.targets, value), statement)  # noqa: PLW2901
+                statement = ast.copy_location(ast.Assign(statement.targets, value), statement)
         body.append(statement)
     return ast.fix_missing_locations(ast.Module(body, tree.type_ignores))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelProblem:
+@dataclass(frozen=True)
+class ModelProblem(Problem):
     """A model file. A candidate is a Python file that defines ``ModelNew``.
 
-    Attributes:
-        own: whether PyTorch's operators may not do the work.
+    PyTorch's operators may not do the work if it asks for kernels.
     """
 
     path: Path
     name: str
     kind: str = "torch"
-    own: bool = True
+    asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
         """As :meth:`kcheck.grade.problem.Problem.spec`."""
@@ -216,28 +209,24 @@ class ModelProblem:
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
         inputs = tuple(name for name in spec.inputs if name not in dict(state))
-        return spec, Order(bare(spec), model=str(candidate), inputs=inputs, state=state), (str(candidate),)
-
-    @property
-    def asks_for_kernels(self) -> bool:
-        """As :attr:`kcheck.grade.problem.Problem.asks_for_kernels`."""
-        return self.own
+        callee = Callee(str(candidate), "model", "ModelNew", inputs, state)
+        return spec, Order(bare(spec), callee=callee), (str(candidate),)
 
     def work(self, case: Case) -> int:
         """The work of a case's operators in ``Model``; 0 if candidates may use PyTorch's."""
         file, _ = _problem(self.path)
-        return file.work(_sizes(file, case.dims)) if self.own else 0
+        return file.work(_sizes(file, case.dims)) if self.asks_for_kernels else 0
 
     def extra(self, case: Case) -> Any:
         """The init inputs and the seed of a case, which the process of a candidate needs."""
         file, _ = _problem(self.path)
-        return file.init_inputs(_sizes(file, case.dims)), int(case.params[SEED])
+        return file.init_inputs(_sizes(file, case.dims)), int(case.params.get(SEED, 0))
 
 
 @functools.cache
 def _problem(path: Path) -> tuple[ModelFile, OpSpec]:
     file = ModelFile(path)
-    return file, _spec(file)
+    return file, spec_of(file)
 
 
 def _sizes(file: ModelFile, dims: Mapping[str, int]) -> dict[str, int]:
@@ -248,91 +237,21 @@ def _names(file: ModelFile, spec: OpSpec) -> dict[str, str]:
     """The name in the spec of each weight, by its name in the model."""
     shapes = file.shapes({})
     assert shapes is not None
-    return {name: _identifier(name) for name, _ in shapes.state}
-
-
-def _identifier(name: str) -> str:
-    return "w_" + name.replace(".", "_")
-
-
-def _spec(file: ModelFile) -> OpSpec:
-    shapes = file.shapes({})
-    if shapes is None:
-        raise UserError(f"{file.path}: Model does not accept what get_inputs() makes")
-    free = limits(file, shapes)
-    fits = fitted(file, free)
-    dims = {name: range(1, most + 1) for name, most in fits.most.items()}
-    names = _input_names(file, shapes)
-    inputs: dict[str, Any] = {}
-    for number, ((_, dtype), axes) in enumerate(zip(shapes.inputs, fits.inputs, strict=True)):
-        own = {"from": _input_generator(file, number)}
-        inputs[names[number]] = {
-            "shape": list(axes), "dtype": dtype, "layouts": ["contiguous"], "values": _values(file, number, own)
-        }  # fmt: skip
-    for (name, (_, dtype)), axes in zip(shapes.state, fits.state, strict=True):
-        own = {"from": _weight_generator(file, name)}
-        inputs[_identifier(name)] = {"shape": list(axes), "dtype": dtype, "layouts": ["contiguous"], "values": own}
-    outputs = {
-        f"y{number}": {"shape": list(axes), "dtype": dtype, "layouts": ["contiguous"]}
-        for number, ((_, dtype), axes) in enumerate(zip(shapes.outputs, fits.outputs, strict=True))
-    }
-    keys = {
-        "op": _op(file.path),
-        "dims": dims,
-        "constraints": [*accepted_constraints(file, fits), *memory_constraints(fits)],
-        "params": {SEED: {"dtype": "int32", "values": list(_SEEDS)}},
-        "inputs": inputs,
-        "outputs": outputs,
-        "reference": _reference(file, shapes, tuple(dims)),
-        "launcher": _candidate_runs,
-        "examples": [{"dims": dict(sizes)} for sizes in fits.examples],
-    }
-    root = nearest_root(file.path) or file.path.parent
-    return given_spec(file.path, Path(os.path.abspath(root)), keys, 1)
+    return {name: identifier(name) for name, _ in shapes.state}
 
 
 def _input_names(file: ModelFile, shapes: Shapes) -> list[str]:
     """The names of the parameters of ``forward``, where they differ from other names of the spec."""
     parameters = list(inspect.signature(file.at({}).Model.forward).parameters)[1:]
-    taken = {*file.numbers, *(_identifier(name) for name, _ in shapes.state), SEED, "y0"}
-    plain = [name for name in parameters if name.isidentifier() and name not in taken]
-    count = len(shapes.inputs)
-    return plain[:count] if len(plain) >= count else [f"x{number}" for number in range(count)]
+    return input_names(parameters, shapes, (*file.numbers, *(identifier(name) for name, _ in shapes.state)))
 
 
-def _op(path: Path) -> str:
-    kept = "".join(letter if letter.isalnum() else "_" for letter in path.stem.lower())
-    return kept if kept[:1].isalpha() else f"model_{kept}"
-
-
-def _candidate_runs() -> None:
-    """Named as what runs the op: it runs in the process of a candidate."""
-
-
-def _values(file: ModelFile, number: int, own: Any) -> Any:
-    """The distributions of an input: what the file draws, and others of its sign."""
-    drawn = [as_numpy(file.inputs({}, seed)[number], "an input") for seed in (0, 1)]
-    if not all(np.issubdtype(each.dtype, np.floating) for each in drawn):
-        return own
-    if all(each.size == 0 or each.min() >= 0 for each in drawn):
-        return [own, "all_positive", {"uniform": [0, 1]}]
-    return [own, "normal", "uniform", "adversarial"]
-
-
-def _input_generator(file: ModelFile, number: int) -> Callable[..., Any]:
-    def values(rng: Any, shape: tuple[int, ...], dtype: Any, **dims: int) -> Any:
-        seed = int(rng.integers(0, 2**31 - 1, 1)[0])
-        return as_numpy(file.inputs(_sizes(file, dims), seed)[number], "an input").astype(dtype)
-
-    return _with_signature(values, ("rng", "shape", "dtype"), tuple(file.numbers))
-
-
-def _weight_generator(file: ModelFile, name: str) -> Callable[..., Any]:
-    def values(rng: Any, shape: tuple[int, ...], dtype: Any, init_seed: int, **dims: int) -> Any:
-        state = _kept_state(file, tuple(sorted(_sizes(file, dims).items())), int(init_seed))
+def _weight_generator(file: ModelFile, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
+    def values(rng: Any, shape: tuple[int, ...], dtype: Any, init_seed: int, **given: int) -> Any:
+        state = _kept_state(file, tuple(sorted(given.items())), int(init_seed))
         return state[name].astype(dtype)
 
-    return _with_signature(values, ("rng", "shape", "dtype", SEED), tuple(file.numbers))
+    return with_signature(values, ("rng", "shape", "dtype", SEED), dims)
 
 
 @functools.lru_cache(maxsize=8)
@@ -344,7 +263,7 @@ def _kept_state(file: ModelFile, sizes: tuple[tuple[str, int], ...], seed: int) 
 def _reference(file: ModelFile, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
     torch = file.torch
     inputs = _input_names(file, shapes)
-    state = {_identifier(name): name for name, _ in shapes.state}
+    state = {identifier(name): name for name, _ in shapes.state}
 
     def reference(**given: Any) -> Any:
         sizes = {name: given[name] for name in dims}
@@ -354,19 +273,7 @@ def _reference(file: ModelFile, shapes: Shapes, dims: tuple[str, ...]) -> Callab
             result = torch.func.functional_call(model, weights, tuple(given[name] for name in inputs))
         return tuple(result) if isinstance(result, list) else result
 
-    return _with_signature(reference, (*inputs, *state), dims, torch.Tensor)
-
-
-def _with_signature(
-    function: Callable[..., Any], names: Sequence[str], more: Sequence[str], annotation: Any = inspect.Parameter.empty
-) -> Callable[..., Any]:
-    """The function with named parameters: kcheck passes what a signature names."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind, annotation=annotation) for name in names]
-    parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in more if name not in names]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {name: annotation for name in names if annotation is not inspect.Parameter.empty}
-    return function
+    return with_signature(reference, (*inputs, *state), dims, torch.Tensor)
 
 
 def model_problem(path: Path) -> ModelProblem | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
+from kcheck.symbolic import ExpressionError, evaluate, evaluate_size, parse
 
 Axis: TypeAlias = int | str
 Sizes: TypeAlias = Mapping[str, int]
@@ -23,23 +24,38 @@ _LEAST_WEIGHT = 16
 """A number that reaches only weights, such as the width of a filter, is free if it is at least this."""
 
 
-class Arrays(Protocol):
-    """Shapes at some sizes; see :class:`kcheck.grade.models.Shapes`."""
+Shape: TypeAlias = tuple[tuple[int, ...], str]
+"""A shape and a dtype; of a number, () and its type."""
 
-    inputs: tuple[tuple[tuple[int, ...], str], ...]
-    state: tuple[tuple[str, tuple[tuple[int, ...], str]], ...]
-    outputs: tuple[tuple[tuple[int, ...], str], ...]
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes at some sizes: of inputs, weights by name, and outputs."""
+
+    inputs: tuple[Shape, ...]
+    state: tuple[tuple[str, Shape], ...]
+    outputs: tuple[Shape, ...]
 
     @property
-    def axes(self) -> tuple[int, ...]: ...
+    def axes(self) -> tuple[int, ...]:
+        """All sizes of all axes."""
+        return tuple(itertools.chain.from_iterable(shape for shape, _ in self.every))
+
+    @property
+    def every(self) -> tuple[Shape, ...]:
+        """All arrays."""
+        return (*self.inputs, *(shape for _, shape in self.state), *self.outputs)
 
 
 class Shaped(Protocol):
-    """A model file."""
+    """A problem whose shapes follow from numbers."""
 
-    numbers: Mapping[str, int]
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers that may be sizes."""
 
-    def shapes(self, sizes: Sizes) -> Arrays | None: ...
+    def shapes(self, sizes: Sizes) -> Shapes | None:
+        """The shapes with these numbers instead of its own; None if it does not accept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +76,14 @@ class Fits:
     tried: tuple[tuple[Sizes, bool], ...]
 
 
-def limits(file: Shaped, own: Arrays) -> dict[str, int]:
+def limits(file: Shaped, own: Shapes) -> dict[str, int]:
     """The numbers that are sizes, and the most that each may be in an ordinary case."""
     found = {}
     for name, number in file.numbers.items():
         reaches = _reaches(file, own, name, number)
         if reaches == "input" or (reaches == "weight" and number >= _LEAST_WEIGHT):
             found[name] = number
-    arrays = [*own.inputs, *(shape for _, shape in own.state), *own.outputs]
+    arrays = own.every
     most = {}
     for name, number in found.items():
         ranks = [len(shape) for shape, _ in arrays if number in shape] or [max(len(s) for s, _ in arrays)]
@@ -75,7 +91,7 @@ def limits(file: Shaped, own: Arrays) -> dict[str, int]:
     return most
 
 
-def _reaches(file: Shaped, own: Arrays, name: str, number: int) -> str:
+def _reaches(file: Shaped, own: Shapes, name: str, number: int) -> str:
     """Whether a number changes the shape of an input, or only of a weight."""
     for other in (number + 1, 2 * number, max(1, number // 2)):
         now = file.shapes({name: other})
@@ -106,8 +122,9 @@ def fitted(file: Shaped, most: dict[str, int]) -> Fits:
     own = file.shapes({})
     if own is None or not probes:
         raise UserError("Model accepts no sizes but its own")
-    table = [_Axis.of([arrays.axes[k] for _, arrays in probes], [s for s, _ in probes]) for k in range(len(own.axes))]
-    rest = iter([axis.text if axis is not None else size for axis, size in zip(table, own.axes, strict=True)])
+    at = [sizes for sizes, _ in probes]
+    table = [_axis([arrays.axes[k] for _, arrays in probes], at) for k in range(len(own.axes))]
+    rest = iter([size if axis is None else axis for axis, size in zip(table, own.axes, strict=True)])
 
     examples = tuple(_examples(file, most))
     for name in most:
@@ -126,10 +143,10 @@ def fitted(file: Shaped, most: dict[str, int]) -> Fits:
     )
 
 
-def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int], Arrays | None]]:
+def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int], Shapes | None]]:
     """Shapes at random sizes; the file's own first."""
     source = random.Random(0)
-    found: list[tuple[dict[str, int], Arrays | None]] = []
+    found: list[tuple[dict[str, int], Shapes | None]] = []
     own = {name: file.numbers[name] for name in most}
     tries = [own, {name: max(1, number // 2) for name, number in own.items()}]
     tries += [{name: source.randint(1, 2 * high) for name, high in most.items()} for _ in range(_PROBES)]
@@ -140,62 +157,51 @@ def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int],
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    text: Axis
-
-    @classmethod
-    def of(cls, values: Sequence[int], sizes: Sequence[Sizes]) -> _Axis | None:
-        """The simplest expression that gives the values at the sizes."""
-        if len(set(values)) == 1:
-            return cls(values[0])
-        for text, value in _expressions(list(sizes[0]), values, sizes):
-            if all(value(each) == size for each, size in zip(sizes, values, strict=True)):
-                return cls(text)
-        return None
+def _axis(values: Sequence[int], sizes: Sequence[Sizes]) -> Axis | None:
+    """The simplest expression that gives the values at the sizes; None if there is none."""
+    if len(set(values)) == 1:
+        return values[0]
+    texts = _expressions(list(sizes[0]), values[0], sizes[0])
+    return next((text for text in texts if _gives(text, values, sizes)), None)
 
 
-_Value: TypeAlias = Callable[[Sizes], float]
+def _gives(text: str, values: Sequence[int], sizes: Sequence[Sizes]) -> bool:
+    tree = parse(text)
+    try:
+        return all(evaluate_size(tree, at) == value for at, value in zip(sizes, values, strict=True))
+    except ExpressionError:  # a negative size, a division by zero
+        return False
 
 
-def _expressions(names: Sequence[str], values: Sequence[int], sizes: Sequence[Sizes]) -> Iterator[tuple[str, _Value]]:
+def _expressions(names: Sequence[str], value: int, at: Sizes) -> Iterator[str]:
+    """Expressions of one or two dims, simple ones first; ``value`` and ``at`` give their constants."""
+    yield from names
     for name in names:
-        yield name, lambda at, name=name: at[name]
-    for name in names:
-        first, size = values[0], sizes[0][name]
-        if size and first % size == 0:
-            factor = first // size
-            yield f"{name} * {factor}", lambda at, name=name, factor=factor: at[name] * factor
-        if first and size % first == 0:
-            part = size // first
-            yield f"{name} // {part}", lambda at, name=name, part=part: at[name] // part
-        less = size - first
-        word = f"{name} - {less}" if less > 0 else f"{name} + {-less}"
-        yield word, lambda at, name=name, less=less: at[name] - less
-    for name in names:  # a convolution or pooling with a stride: (n - a) // b + c
+        size = at[name]
+        if size and value % size == 0:
+            yield f"{name} * {value // size}"
+        if value and size % value == 0:
+            yield f"{name} // {size // value}"
+        if size != value:
+            yield f"{name} - {size - value}" if size > value else f"{name} + {value - size}"
+    for name in names:  # a convolution or pooling with a stride
         for step in (2, 3, 4):
             for off in range(-8, 9):
-                yield (
-                    f"({name} {'+' if off >= 0 else '-'} {abs(off)}) // {step} + 1",
-                    lambda at, name=name, step=step, off=off: (at[name] + off) // step + 1,
-                )
+                yield f"({name} {'+' if off >= 0 else '-'} {abs(off)}) // {step} + 1"
     for one, other in itertools.combinations(names, 2):
-        yield f"{one} * {other}", lambda at, one=one, other=other: at[one] * at[other]
-        yield f"{one} + {other}", lambda at, one=one, other=other: at[one] + at[other]
-        yield f"{one} // {other}", lambda at, one=one, other=other: at[one] // max(at[other], 1)
-        yield f"{other} // {one}", lambda at, one=one, other=other: at[other] // max(at[one], 1)
+        yield from (f"{one} * {other}", f"{one} + {other}", f"{one} // {other}", f"{other} // {one}")
 
 
-def _unexplained(file: Shaped, most: Mapping[str, int], probes: Sequence[tuple[Sizes, Arrays]]) -> str:
+def _unexplained(file: Shaped, most: Mapping[str, int], probes: Sequence[tuple[Sizes, Shapes]]) -> str:
     """A dim that has to keep its number because an axis is no simple expression; empty if there is none."""
     if len(probes) < 3 and most:
         return max(most, key=lambda name: most[name])
-    ranks = {tuple(len(s) for s, _ in arrays.inputs) + (len(arrays.axes),) for _, arrays in probes}
+    ranks = {(*(len(shape) for shape, _ in arrays.every),) for _, arrays in probes}
     if len(ranks) > 1:
         return next(iter(most))
     for k in range(len(probes[0][1].axes)):
         values = [arrays.axes[k] for _, arrays in probes]
-        if _Axis.of(values, [sizes for sizes, _ in probes]) is None:
+        if _axis(values, [sizes for sizes, _ in probes]) is None:
             return _involved(file, most, k)
     return ""
 
@@ -219,8 +225,7 @@ def _examples(file: Shaped, most: Mapping[str, int]) -> Iterator[dict[str, int]]
         arrays = file.shapes(sizes) if sizes else None
         if arrays is None:
             continue
-        shapes = [*arrays.inputs, *(shape for _, shape in arrays.state), *arrays.outputs]
-        if max(math.prod(shape) for shape, _ in shapes) <= _GIVEN:
+        if max(math.prod(shape) for shape, _ in arrays.every) <= _GIVEN:
             yield sizes
 
 
@@ -237,29 +242,26 @@ def _product(axes: Sequence[Axis]) -> str:
 
 
 def accepted_constraints(file: Shaped, fits: Fits) -> Iterator[str]:
-    """Conditions on dims that hold for all sizes that the model accepts, and fail for those that it refuses.
-
-    Raises:
-        UserError: no simple conditions tell them apart.
-    """
+    """Conditions on dims that hold for all sizes that the model accepts, and fail for those that it refuses."""
     good = [sizes for sizes, works in fits.tried if works]
     bad = [sizes for sizes, works in fits.tried if not works]
-    names = list(fits.most)
-    conditions: list[tuple[str, Callable[[Sizes], bool]]] = []
-    for one, other in itertools.permutations(names, 2):
-        conditions.append((f"{one} % {other} == 0", lambda at, a=one, b=other: at[a] % at[b] == 0))
-        conditions.append((f"{one} <= {other}", lambda at, a=one, b=other: at[a] <= at[b]))
-        conditions.append((f"{one} == {other}", lambda at, a=one, b=other: at[a] == at[b]))
-    for name in names:
-        for factor in (2, 3, 4, 8, 16, 32, 64):
-            conditions.append((f"{name} % {factor} == 0", lambda at, a=name, k=factor: at[a] % k == 0))
-        for least in range(2, 33):
-            conditions.append((f"{name} >= {least}", lambda at, a=name, k=least: at[a] >= k))
-    true = [(text, holds) for text, holds in conditions if all(map(holds, good))]
-    while bad:
-        text, holds = max(true, key=lambda each: sum(not each[1](sizes) for sizes in bad), default=("", bool))
-        left = [sizes for sizes in bad if not text or holds(sizes)]
+    true = [text for text in _conditions(list(fits.most)) if all(_holds(text, sizes) for sizes in good)]
+    while bad and true:
+        text = max(true, key=lambda each: sum(not _holds(each, sizes) for sizes in bad))
+        left = [sizes for sizes in bad if _holds(text, sizes)]
         if len(left) == len(bad):
-            break
+            return  # the model says which other sizes it refuses when a case has them
         yield text
         bad = left
+
+
+def _holds(text: str, sizes: Sizes) -> bool:
+    return bool(evaluate(parse(text), sizes))
+
+
+def _conditions(names: Sequence[str]) -> Iterator[str]:
+    for one, other in itertools.permutations(names, 2):
+        yield from (f"{one} % {other} == 0", f"{one} <= {other}", f"{one} == {other}")
+    for name in names:
+        yield from (f"{name} % {factor} == 0" for factor in (2, 3, 4, 8, 16, 32, 64))
+        yield from (f"{name} >= {least}" for least in range(2, 33))

@@ -1,8 +1,8 @@
 """How much of a problem's work PyTorch's own operators do, in a model and in a candidate.
 
-Work is counted as in PyTorch's own counter of floating-point operations for products, convolutions and attention,
-and as the largest number of elements that an operator takes or makes for the others. What moves or makes data
-counts as nothing.
+Work is counted as in PyTorch's own counter of floating-point operations for products, convolutions and
+attention, and as the largest number of elements that an operator takes or makes for the others. What moves or
+makes data counts as nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +10,73 @@ from __future__ import annotations
 from typing import Any, Self
 
 _GLUE = frozenset(
-    (
-        "view reshape expand permute transpose squeeze unsqueeze slice select alias clone copy empty empty_like"
-        " empty_strided zeros zeros_like ones ones_like full full_like fill zero detach contiguous to _to_copy"
-        " as_strided t lift lift_fresh arange cat stack split split_with_sizes unbind chunk item _local_scalar_dense"
-        " unfold set resize new_empty new_zeros new_ones new_full new_empty_strided is_pinned _pin_memory"
-        " scalar_tensor constant_pad_nd flatten narrow diagonal eye repeat _reshape_alias _unsafe_view rand randn"
-        " randint normal uniform record_stream"
-    ).split()
+    [
+        "view",
+        "reshape",
+        "expand",
+        "permute",
+        "transpose",
+        "squeeze",
+        "unsqueeze",
+        "slice",
+        "select",
+        "alias",
+        "clone",
+        "copy",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "zeros",
+        "zeros_like",
+        "ones",
+        "ones_like",
+        "full",
+        "full_like",
+        "fill",
+        "zero",
+        "detach",
+        "contiguous",
+        "to",
+        "_to_copy",
+        "as_strided",
+        "t",
+        "lift",
+        "lift_fresh",
+        "arange",
+        "cat",
+        "stack",
+        "split",
+        "split_with_sizes",
+        "unbind",
+        "chunk",
+        "item",
+        "_local_scalar_dense",
+        "unfold",
+        "set",
+        "resize",
+        "new_empty",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty_strided",
+        "is_pinned",
+        "_pin_memory",
+        "scalar_tensor",
+        "constant_pad_nd",
+        "flatten",
+        "narrow",
+        "diagonal",
+        "eye",
+        "repeat",
+        "_reshape_alias",
+        "_unsafe_view",
+        "rand",
+        "randn",
+        "randint",
+        "normal",
+        "uniform",
+        "record_stream",
+    ]
 )
 """Operators, without a final ``_``, that move or make data."""
 

@@ -9,7 +9,20 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-_PACKAGES = ("builtins", "time", "os", "socket", "json", "pickle", "numpy", "torch", "numba", "triton", "kcheck", "cuda")
+_PACKAGES = (
+    "builtins",
+    "time",
+    "os",
+    "socket",
+    "json",
+    "pickle",
+    "numpy",
+    "torch",
+    "numba",
+    "triton",
+    "kcheck",
+    "cuda",
+)
 _LEFT_OUT = ("torch._dynamo", "torch._inductor", "numba.core", "triton._C")
 """Parts that replace their own functions while they work."""
 _INSTALLED = tuple(
@@ -47,7 +60,7 @@ def _is_watched(name: str) -> bool:
 
 
 def _callables(name: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """What a module defines, and the methods of its classes; those of kcheck write methods when they are called."""
+    """What a module defines, and the methods of its classes, except those of kcheck, which appear when needed."""
     for key, value in list(vars(module).items()):
         if isinstance(value, ModuleType) or not callable(value):
             continue

@@ -1,10 +1,58 @@
-"""What a candidate may know of a problem."""
+"""What a problem is, and what a candidate may know of it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from kcheck.model import OpSpec
+from kcheck.grade.candidate import Order
+from kcheck.model import Case, OpSpec
+
+
+class Problem(ABC):
+    """What candidates are judged against. It is pickled, for processes that grade.
+
+    Attributes:
+        name: for reports.
+        kind: of its kernels, as in ``KernelRef.kind``; ``torch`` if PyTorch code calls candidates.
+        asks_for_kernels: whether a result that no kernel computes is a cheat.
+        has_checker: whether :meth:`checked` asks a checker of its own.
+    """
+
+    name: str
+    kind: str
+    asks_for_kernels: bool
+    has_checker: bool = False
+
+    @abstractmethod
+    def spec(self) -> OpSpec:
+        """The cases, the reference and the tolerance.
+
+        Raises:
+            SpecError, KernelError, UserError: the problem cannot be used.
+        """
+
+    @abstractmethod
+    def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
+        """The spec with this candidate as its kernel; what the candidate's process is for; what it reads.
+
+        Raises:
+            SpecError: the candidate's text shows that it cannot be launched.
+        """
+
+    def work(self, case: Case) -> int:
+        """How much work the problem's operators do in a case; 0 if PyTorch's operators are not counted."""
+        return 0
+
+    def extra(self, case: Case) -> Any:
+        """What a launch of a case needs besides its arrays."""
+        return None
+
+    def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
+        """What the problem's own checker says against these outputs; empty if it accepts them or there is none."""
+        return ""
 
 
 def bare(spec: OpSpec) -> OpSpec:

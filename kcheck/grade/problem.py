@@ -7,62 +7,27 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grade.candidate import Order
 from kcheck.grade.models import ModelProblem, model_problem
-from kcheck.grade.plain import bare
-from kcheck.model import Case, OpSpec, Span
+from kcheck.grade.plain import Problem, bare
+from kcheck.grade.tasks import TaskProblem, task_problem
+from kcheck.model import OpSpec, Span
 from kcheck.specfile.build import changed_spec, load_spec
 from kcheck.specfile.paths import shown
 
 
-class Problem(Protocol):
-    """A problem. It is pickled, for processes that grade.
-
-    Attributes:
-        name: for reports.
-        kind: of its kernels, as in ``KernelRef.kind``.
-        asks_for_kernels: whether a result that no kernel computes is a cheat.
-    """
-
-    name: str
-    kind: str
-
-    @property
-    def asks_for_kernels(self) -> bool:
-        """Whether a result that no kernel computes is a cheat."""
-
-    def spec(self) -> OpSpec:
-        """The cases, the reference and the tolerance.
-
-        Raises:
-            SpecError, KernelError: the problem cannot be used.
-        """
-
-    def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """The spec with this candidate as its kernel; what the candidate's process is for; what it reads.
-
-        Raises:
-            SpecError: the candidate's text shows that it cannot be launched.
-        """
-
-    def work(self, case: Case) -> int:
-        """How much work the problem's operators do in a case; 0 if PyTorch's operators are not counted."""
-
-    def extra(self, case: Case) -> Any:
-        """What a launch of a case needs besides its arrays."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpecProblem:
+@dataclass(frozen=True)
+class SpecProblem(Problem):
     """A spec file. A candidate is a file that defines what the spec names: a kernel, launcher or function."""
 
     path: Path
     name: str
     kind: str
+    asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
         """As :meth:`Problem.spec`."""
@@ -80,19 +45,6 @@ class SpecProblem:
         targets = spec.artifact.targets[:1] if spec.artifact is not None else ()
         return spec, Order(bare(spec), targets), (str(candidate), *folders)
 
-    @property
-    def asks_for_kernels(self) -> bool:
-        """As :attr:`Problem.asks_for_kernels`."""
-        return True
-
-    def work(self, case: Case) -> int:
-        """As :meth:`Problem.work`: a candidate is a kernel."""
-        return 0
-
-    def extra(self, case: Case) -> Any:
-        """As :meth:`Problem.extra`: nothing."""
-        return None
-
 
 def read_problem(path: Path, own_kernels: bool = True) -> Problem:
     """The problem in a file or folder.
@@ -106,8 +58,8 @@ def read_problem(path: Path, own_kernels: bool = True) -> Problem:
     """
     for form in FORMS:
         found = form(path)
-        if isinstance(found, ModelProblem):
-            return replace(found, own=own_kernels)
+        if isinstance(found, ModelProblem | TaskProblem):
+            return replace(found, asks_for_kernels=own_kernels)
         if found is not None:
             return found
     what = f"{path} is not a problem" if path.exists() else f"there is no file {path}"
@@ -128,4 +80,4 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec, model_problem)
+FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec, task_problem, model_problem)

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kcheck.grade.grading import Graded
+from kcheck.grade.grading import Graded, Word
 from kcheck.model import Case, Span
 from kcheck.report import plain
 
-WORDS = ("correct", "wrong", "cheat", "error", "timeout")
+WORDS: tuple[Word, ...] = ("correct", "wrong", "cheat", "error", "timeout")
 _INDENT = " " * 10
 
 
@@ -64,15 +64,16 @@ def text(graded: Graded, width: int) -> list[str]:
         counts = f"{graded.cases} cases pass"
     head = f"{graded.verdict:<9} {plain.line(graded.candidate):<{width}}  {counts:<22} {graded.seconds:6.1f} s"
     lines = [head.rstrip()]
+    notes = [f"{_INDENT}note: {plain.line(note)}" for note in graded.notes]
     if graded.verdict == "correct":
-        return lines
+        return lines + notes
     where = f"{graded.place.short}: " if graded.place is not None and graded.place.line else ""
     lines.append(f"{_INDENT}{graded.rule}: {plain.line(where + graded.message)}")
     if graded.case is not None:
         lines.append(f"{_INDENT}at {in_words(graded.case)}")
     if graded.fix:
         lines.append(f"{_INDENT}→ {plain.line(graded.fix)}")
-    return lines
+    return lines + notes
 
 
 def in_words(case: Case) -> str:
@@ -90,7 +91,7 @@ def totals(every: Sequence[Graded]) -> str:
 
 def rows(every: Sequence[Graded]) -> list[tuple[str, ...]]:
     """The table at the end."""
-    found = [("candidate", "verdict", "rule", "line", "cases", "seconds")]
+    found: list[tuple[str, ...]] = [("candidate", "verdict", "rule", "line", "cases", "seconds")]
     for graded in every:
         line = "" if graded.place is None or not graded.place.line else str(graded.place.line)
         counts = f"{graded.passed}/{graded.cases}"
@@ -138,7 +139,8 @@ def junit(problem: str, every: Sequence[Graded]) -> str:
 
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1f2328; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+body { color: #1f2328; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .35rem .75rem .35rem 0; }
 tr { border-bottom: 1px solid #d1d9e0; vertical-align: top; } code { font: 13px ui-monospace, monospace; }
 .correct { color: #1a7f37; } .wrong, .error, .timeout { color: #cf222e; } .cheat { color: #9a6700; }

@@ -121,7 +121,7 @@ def _works(test: Callable[[], bool]) -> bool:
 
 
 def _leave_namespaces() -> bool:
-    """Whether the next fork is process 1 of namespaces of its own, as the same user, without capabilities outside."""
+    """Whether the next fork is process 1 of namespaces of its own, as the same user."""
     user, group = os.geteuid(), os.getegid()
     if _libc.unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS) != 0:
         return False
@@ -163,8 +163,25 @@ def readable_by_default(extra: Iterable[str]) -> list[str]:
     import kcheck
 
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    system = ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system", "/dev/null"]
-    system += ["/dev/zero", "/dev/urandom", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/self"]
+    system = [
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/bin",
+        "/etc/ld.so.cache",
+        "/etc/localtime",
+        "/sys/devices/system",
+        "/dev/null",
+    ]
+    system += [
+        "/dev/zero",
+        "/dev/urandom",
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/proc/stat",
+        "/proc/sys",
+        "/proc/self",
+    ]
     return [*system, sys.prefix, sys.base_prefix, *packages, os.path.dirname(kcheck.__file__), *extra]
 
 

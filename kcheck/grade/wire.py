@@ -40,12 +40,11 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
         "flushes": outcome.flushes,
     }
     arrays = [*outputs, *(mask for _, mask in masks)]
-    return fields, [memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
-                    for array in map(_bytes, arrays)]  # fmt: skip
+    return fields, [_bytes(array) for array in arrays]
 
 
-def _bytes(array: Array) -> Array:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _bytes(array: Array) -> memoryview:
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def read_outcome(received: Received, spec: OpSpec, case: Case, arrays: CaseArrays, device: str) -> Outcome:
@@ -87,7 +86,8 @@ def _array(blob: bytes, arrays: CaseArrays, name: str, dtype: np.dtype[Any] | No
     if len(blob) != count * dtype.itemsize:
         raise BadMessage(f"its answer has {len(blob)} bytes for {name}")
     if dtype == np.dtype(bool):
-        return np.frombuffer(blob, np.uint8).reshape(memory.shape) != 0
+        truth: Array = np.frombuffer(blob, np.uint8).reshape(memory.shape) != 0
+        return truth
     return np.frombuffer(blob, np.uint8).view(dtype).reshape(memory.shape)
 
 

@@ -59,7 +59,10 @@ def solve(x, y, N):
 
 ATTEMPTS = {
     # Wrong values.
-    "zeros": ("wrong", "def solve(x, y, N):\n    launch(nothing, x, y)\n    y.copy_to_device(np.zeros(N, np.float32))"),
+    "zeros": (
+        "wrong",
+        "def solve(x, y, N):\n    launch(nothing, x, y)\n    y.copy_to_device(np.zeros(N, np.float32))",
+    ),
     "wrong kernel": ("wrong", "def solve(x, y, N): launch(wrong, x, y)"),
     "writes nothing": ("wrong", "def solve(x, y, N): launch(nothing, x, y)"),
     "returns instead of writing": ("wrong", "def solve(x, y, N): return 2 * x.copy_to_host() + 1"),

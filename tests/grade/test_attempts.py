@@ -1,4 +1,4 @@
-"""No attempt turns a wrong candidate into a correct one, and each gets one verdict, after which others are graded."""
+"""No attempt turns a wrong candidate into a correct one; each gets one verdict, and the next one is graded."""
 
 from __future__ import annotations
 

@@ -1,0 +1,255 @@
+"""Candidates that take tensors, in their process: a device whose launches call them with tensors on ``cuda``.
+
+===============  ============================================================  ==================================
+form             what is called                                                ``extra`` of a case
+===============  ============================================================  ==================================
+``model``        ``ModelNew(*init)(*inputs)``                                  (init inputs, seed of the weights)
+``data``         ``custom_kernel(data)``                                       ``data``, with :class:`Named` arrays
+``returns``      ``run(*inputs)``                                              numbers among the inputs, by name
+``writes``       ``run(*inputs, *outputs)``                                    the same
+===============  ============================================================  ==================================
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.cases import CaseArrays
+from kcheck.cpu.sanitizers import checks
+from kcheck.dataclass import dataclass
+from kcheck.device.places import error_place, one_line
+from kcheck.device.returned import returned_outputs
+from kcheck.errors import KernelError
+from kcheck.grade.ownwork import Work
+from kcheck.model import Finding, OpSpec, Outcome, Span
+
+NAME = "cpu"
+WORK = "work of PyTorch's operators: "
+"""The start of the note that says how much PyTorch's own operators did."""
+_CHECKED = ("memcheck", "racecheck", "initcheck", "synccheck", "mutated")
+
+Array: TypeAlias = npt.NDArray[Any]
+Form: TypeAlias = Literal["model", "data", "returns", "writes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Stands for the array of this name in a structure."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """What is called in a candidate.
+
+    Attributes:
+        path: its file.
+        form: how it is called. ``returns`` becomes ``writes`` if it takes the outputs, too.
+        name: of the class or function.
+        inputs: the inputs in the order in which it takes them; numbers are not in the spec's arrays.
+        state: (name in the spec, name in the model) of each weight.
+        written: inputs that it may change.
+    """
+
+    path: str
+    form: Form
+    name: str
+    inputs: tuple[str, ...]
+    state: tuple[tuple[str, str], ...] = ()
+    written: tuple[str, ...] = ()
+
+
+class TensorDevice:
+    """Calls a candidate. Not a whole :class:`kcheck.device.Device`: only what a candidate's process needs.
+
+    Raises:
+        KernelError: it does not import, or does not define what is called.
+    """
+
+    instruments: tuple[str, ...] = ("racecheck", "initcheck")
+
+    def __init__(self, callee: Callee) -> None:
+        from kcheck.driver import session
+
+        self._callee = callee
+        self._torch: Any = sys.modules["torch"]
+        self.executor: Any = session.start({}).machine.executor
+        self._function = _loaded(callee)
+
+    def run(
+        self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str], extra: Any
+    ) -> Outcome:
+        """Call it once. ``extra``: see the table above."""
+        executor, torch = self.executor, self._torch
+        executor.checks = checks(instrument)
+        found: list[Finding] = []
+        executor.report, executor.limit = found.append, timeout
+        begun = time.monotonic()
+        try:
+            given = self._given(spec, arrays)
+            before = {name: each.cpu() for name, each in given.items()}
+            call = self._call(spec, arrays, given, extra)
+            with torch.no_grad(), Work(torch) as work:
+                result = call()
+                torch.cuda.synchronize()
+            result = tuple(result) if isinstance(result, list) else result
+            outputs, wrong = returned_outputs(spec, arrays, _on_host(torch, result))
+        except BaseException as error:  # SystemExit too
+            place = error_place(error, os.path.dirname(self._callee.path)) or Span(self._callee.path)
+            if any(each.rule == "timeout" for each in found):
+                return Outcome(arrays.case, NAME, {}, {}, tuple(found))
+            finding = Finding("launch", f"{self._callee.name} raised {one_line(error)}", place=place)
+            return Outcome(arrays.case, NAME, {}, {}, (*found, finding))
+        found += self._mutated(given, before, result)
+        notes = (f"{WORK}{work.total} {work.largest}",)
+        return Outcome(
+            arrays.case, NAME, outputs, {}, (*found, *wrong), notes, _CHECKED,
+            instrumented=time.monotonic() - begun,
+            narrow=executor.narrow_floats, tensor_sums=executor.tensor_sums,
+        )  # fmt: skip
+
+    def _given(self, spec: OpSpec, arrays: CaseArrays) -> dict[str, Any]:
+        """The tensors of the inputs, on the device."""
+        weights = {key for key, _ in self._callee.state}
+        names = [name for name in spec.inputs if name not in weights]
+        return {name: self._tensor(arrays.allocation(name).view()) for name in names}
+
+    def _tensor(self, array: Array) -> Any:
+        torch = self._torch
+        if array.dtype.kind == "V" or array.dtype.name not in _PLAIN:  # bfloat16, float8: the same bits
+            bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+            dtype = getattr(torch, _TORCH.get(array.dtype.name, array.dtype.name))
+            return torch.from_numpy(bits.astype(f"i{array.dtype.itemsize}", copy=True)).view(dtype).cuda()
+        return torch.from_numpy(np.array(array, order="C")).cuda()
+
+    def _call(self, spec: OpSpec, arrays: CaseArrays, given: Mapping[str, Any], extra: Any) -> Callable[[], Any]:
+        """The call, with everything prepared that is not the candidate's work."""
+        callee, torch = self._callee, self._torch
+        if callee.form == "model":
+            init, seed = extra
+            torch.manual_seed(seed)
+            model = self._function(*init)
+            _load(torch, model, {name: arrays.allocation(key).view() for key, name in callee.state})
+            model = _prepared(model).cuda()
+            return lambda: model(*(given[name] for name in callee.inputs))
+        if callee.form == "data":
+            data = filled(extra, given)
+            return lambda: self._function(data)
+        values = [given[name] if name in given else extra[name] for name in callee.inputs]
+        if not self._writes(spec):
+            return lambda: self._function(*values)
+        shapes = {name: arrays.allocation(name) for name in spec.outputs}
+        made = [self._tensor(np.full(each.shape, 1, each.dtype.numpy)) for each in shapes.values()]
+        for each in made:
+            each.view(torch.uint8).fill_(0x5A)
+
+        def writes() -> Any:
+            self._function(*values, *made)
+            return tuple(made)
+
+        return writes
+
+    def _writes(self, spec: OpSpec) -> bool:
+        """Whether the function takes the outputs, too: as said, or as its parameters show."""
+        if self._callee.form == "writes":
+            return True
+        try:
+            count = len(inspect.signature(self._function).parameters)
+        except (TypeError, ValueError):
+            return False
+        return count == len(self._callee.inputs) + len(spec.outputs)
+
+    def _mutated(self, given: Mapping[str, Any], before: Mapping[str, Any], result: Any) -> list[Finding]:
+        torch = self._torch
+        returned = result if isinstance(result, tuple) else (result,)
+        found = []
+        for name, tensor in given.items():
+            is_result = any(each is tensor for each in returned)
+            if name in self._callee.written or is_result:
+                continue
+            if not torch.equal(tensor.cpu().view(torch.uint8), before[name].view(torch.uint8)):
+                what = f"{self._callee.name} changed its input {name}"
+                found.append(Finding("mutated", what, fix="write to a tensor of its own", array=name))
+        return found
+
+
+_PLAIN = frozenset(
+    [
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ]
+)
+_TORCH = {"float8_e4m3": "float8_e4m3fn"}
+"""The names of dtypes that differ in PyTorch."""
+
+
+def filled(structure: Any, given: Mapping[str, Any]) -> Any:
+    """The structure with the tensors in it."""
+    if isinstance(structure, Named):
+        return given[structure.name]
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(filled(each, given) for each in structure)
+    if isinstance(structure, dict):
+        return {key: filled(each, given) for key, each in structure.items()}
+    return structure
+
+
+def _loaded(callee: Callee) -> Any:
+    path = callee.path
+    specification = importlib.util.spec_from_file_location("candidate", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["candidate"] = module
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        specification.loader.exec_module(module)
+    except BaseException as error:  # SystemExit too
+        place = error_place(error, os.path.dirname(path)) or Span(path)
+        raise KernelError(place, f"it does not import: {one_line(error)}") from error
+    found = getattr(module, callee.name, None)
+    if not callable(found):
+        word = "class" if callee.form == "model" else "function"
+        raise KernelError(Span(path), f"it does not define {callee.name}", f"define a {word} {callee.name}")
+    return found
+
+
+def _prepared(model: Any) -> Any:
+    return model.eval() if any("Dropout" in type(part).__name__ for part in model.modules()) else model
+
+
+def _load(torch: Any, model: Any, weights: Mapping[str, Array]) -> None:
+    """Give the model the weights whose names and shapes agree; the others come from the same seed."""
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for name, value in weights.items():
+            if name in own and tuple(own[name].shape) == value.shape:
+                own[name].copy_(torch.from_numpy(value.copy()))
+
+
+def _on_host(torch: Any, result: Any) -> Any:
+    if isinstance(result, torch.Tensor):
+        return result.detach().cpu()
+    if isinstance(result, tuple):
+        return tuple(_on_host(torch, each) for each in result)
+    return result
