@@ -4,7 +4,7 @@ from dataclasses import replace
 from kcheck.specfile.build import load_spec, changed_spec
 from kcheck.model import Span
 from kcheck.cases import plan, materialize
-from kcheck.grade.isolated import *
+from kcheck.grading.isolated import *
 from kcheck.oracle import judge
 c=Path('/tmp/g/cands/a.py')
 s=changed_spec(Path('specs/softmax.yaml'),'',{'kernel':f'{c}:softmax'},Span('cand'),[c])

@@ -1,6 +1,6 @@
 import sys
 from pathlib import Path
-from kcheck.grade.models import _problem, model_problem
+from kcheck.grading.models import _problem, model_problem
 f,s=_problem(Path(sys.argv[1]).absolute())
 print(s.dims); print([str(c.text) for c in s.constraints]); 
 for n,i in s.inputs.items(): print(n,[e.text for e in i.shape],[str(v) for v in i.values])

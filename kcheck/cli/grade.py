@@ -11,7 +11,7 @@ from kcheck.cli.exits import Exit
 from kcheck.cli.params import SEED, SIZE
 
 if TYPE_CHECKING:
-    from kcheck.grade.grading import Graded
+    from kcheck.grading.grader import Graded
 
 FORMATS = ("text", "json", "junit", "html")
 
@@ -82,12 +82,12 @@ def command(
     """
     from kcheck.cli.stored import say, say_table
     from kcheck.errors import KernelError, SpecError
-    from kcheck.grade import report
-    from kcheck.grade.grading import Options
-    from kcheck.grade.isolated import Isolation
-    from kcheck.grade.jobs import graded
-    from kcheck.grade.problem import read_problem
-    from kcheck.grade.sandbox import lacking
+    from kcheck.grading import report
+    from kcheck.grading.grader import Options
+    from kcheck.grading.isolated import Isolation
+    from kcheck.grading.jobs import graded
+    from kcheck.grading.problem import read_problem
+    from kcheck.grading.sandbox import lacking
 
     if reward + feedback + (form != "text") > 1:
         raise click.UsageError("use one of --reward, --feedback and --format")

@@ -128,7 +128,7 @@ def changed_spec(
     """
     own, faults = read_spec(path)
     tree, functions = as_tree(keys, place)
-    given = {**functions, **{file.as_posix(): file for file in outside}}
+    given: dict[str, Callable[..., Any] | Path] = {**functions, **{file.as_posix(): file for file in outside}}
     kept = {key: entry for key, entry in own.entries.items() if key == "op"} | dict(tree.entries)
     return _built(path, find_root(path), profile, joined(YamlMap(own.span, kept), own), faults, given=given)
 

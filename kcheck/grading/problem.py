@@ -11,10 +11,11 @@ from typing import Any
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
-from kcheck.grade.candidate import Order
-from kcheck.grade.models import ModelProblem, model_problem
-from kcheck.grade.plain import Problem, bare
-from kcheck.grade.tasks import TaskProblem, task_problem
+from kcheck.grading.candidate import Order
+from kcheck.grading.definitions import DefinitionProblem, definition_problem
+from kcheck.grading.models import ModelProblem, model_problem
+from kcheck.grading.plain import Problem, bare
+from kcheck.grading.tasks import TaskProblem, task_problem
 from kcheck.model import OpSpec, Span
 from kcheck.specfile.build import changed_spec, load_spec
 from kcheck.specfile.paths import shown
@@ -58,7 +59,7 @@ def read_problem(path: Path, own_kernels: bool = True) -> Problem:
     """
     for form in FORMS:
         found = form(path)
-        if isinstance(found, ModelProblem | TaskProblem):
+        if isinstance(found, ModelProblem | TaskProblem | DefinitionProblem):
             return replace(found, asks_for_kernels=own_kernels)
         if found is not None:
             return found
@@ -80,4 +81,9 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-FORMS: tuple[Callable[[Path], Problem | None], ...] = (_spec, task_problem, model_problem)
+FORMS: tuple[Callable[[Path], Problem | None], ...] = (
+    _spec,
+    task_problem,
+    definition_problem,
+    model_problem,
+)

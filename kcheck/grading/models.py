@@ -22,12 +22,12 @@ import numpy as np
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
-from kcheck.grade.candidate import Order
-from kcheck.grade.modelspec import Shape, Shapes
-from kcheck.grade.ownwork import Work
-from kcheck.grade.plain import Problem, bare
-from kcheck.grade.tensors import Callee
-from kcheck.grade.tensorspec import SEED, identifier, input_names, spec_of, with_signature
+from kcheck.grading.candidate import Order
+from kcheck.grading.modelspec import Shape, Shapes
+from kcheck.grading.ownwork import Work
+from kcheck.grading.plain import Problem, bare
+from kcheck.grading.tensors import Callee
+from kcheck.grading.tensorspec import SEED, identifier, input_names, spec_of, with_signature
 from kcheck.model import Case, OpSpec
 
 Sizes: TypeAlias = Mapping[str, int]
@@ -86,15 +86,15 @@ class ModelFile:
         return list(self.at(sizes).get_inputs())
 
     def names(self, shapes: Shapes) -> list[str]:
-        """As :meth:`kcheck.grade.tensorspec.Source.names`."""
+        """As :meth:`kcheck.grading.tensorspec.Source.names`."""
         return _input_names(self, shapes)
 
     def weight_values(self, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
-        """As :meth:`kcheck.grade.tensorspec.Source.weight_values`."""
+        """As :meth:`kcheck.grading.tensorspec.Source.weight_values`."""
         return _weight_generator(self, name, dims)
 
     def reference(self, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
-        """As :meth:`kcheck.grade.tensorspec.Source.reference`."""
+        """As :meth:`kcheck.grading.tensorspec.Source.reference`."""
         return _reference(self, shapes, dims)
 
     def work(self, sizes: Sizes) -> int:
@@ -201,11 +201,11 @@ class ModelProblem(Problem):
     asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grade.problem.Problem.spec`."""
+        """As :meth:`kcheck.grading.problem.Problem.spec`."""
         return _problem(self.path)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grade.problem.Problem.order`."""
+        """As :meth:`kcheck.grading.problem.Problem.order`."""
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
         inputs = tuple(name for name in spec.inputs if name not in dict(state))

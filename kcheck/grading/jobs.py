@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from kcheck.grade.grading import Graded, Grader, Options
-from kcheck.grade.plain import Problem
+from kcheck.grading.grader import Graded, Grader, Options
+from kcheck.grading.plain import Problem
 
 _graders: list[Grader] = []
 """The grader of a worker process."""

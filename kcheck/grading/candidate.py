@@ -17,10 +17,10 @@ from kcheck.device.choose import choose_for
 from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
-from kcheck.grade.channel import Channel, Gone
-from kcheck.grade.patches import Integrity
-from kcheck.grade.tensors import Callee, TensorDevice
-from kcheck.grade.wire import write_outcome
+from kcheck.grading.channel import Channel, Gone
+from kcheck.grading.patches import Integrity
+from kcheck.grading.tensors import Callee, TensorDevice
+from kcheck.grading.wire import write_outcome
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ class Request:
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
         silent: kernels do nothing: whether the outputs come from them at all.
-        extra: as from :meth:`kcheck.grade.problem.Problem.extra`.
+        extra: as from :meth:`kcheck.grading.problem.Problem.extra`.
     """
 
     taken: Snapshot

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcheck.grade.candidate import Order
+from kcheck.grading.candidate import Order
 from kcheck.model import Case, OpSpec
 
 

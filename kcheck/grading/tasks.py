@@ -22,20 +22,20 @@ import yaml
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
-from kcheck.grade.candidate import Order
-from kcheck.grade.models import shape_of_value, torch_for
-from kcheck.grade.modelspec import Shapes, Sizes
-from kcheck.grade.ownwork import Work
-from kcheck.grade.plain import Problem, bare
-from kcheck.grade.tensors import Callee, Named, filled
-from kcheck.grade.tensorspec import DATA_SEED, input_names, spec_of, with_signature
+from kcheck.grading.candidate import Order
+from kcheck.grading.models import shape_of_value, torch_for
+from kcheck.grading.modelspec import Shapes, Sizes
+from kcheck.grading.ownwork import Work
+from kcheck.grading.plain import Problem, bare
+from kcheck.grading.tensors import Callee, Named, filled
+from kcheck.grading.tensorspec import DATA_SEED, input_names, spec_of, with_signature
 from kcheck.model import Case, OpSpec
 
 _TASK, _REFERENCE = "task.yml", "reference.py"
 
 
 class TaskFolder:
-    """The task in a folder, as a :class:`kcheck.grade.tensorspec.Source`. Imports PyTorch and the task.
+    """The task in a folder, as a :class:`kcheck.grading.tensorspec.Source`. Imports PyTorch and the task.
 
     Raises:
         UserError: PyTorch is not installed, or the task does not run.
@@ -68,7 +68,7 @@ class TaskFolder:
         return input_names((), shapes, self.numbers)
 
     def shapes(self, sizes: Sizes) -> Shapes | None:
-        """As :meth:`kcheck.grade.tensorspec.Source.shapes`."""
+        """As :meth:`kcheck.grading.tensorspec.Source.shapes`."""
         try:
             data = self.data(sizes, 0)
             result = self.call(_copied(self.torch, data))
@@ -197,7 +197,7 @@ def _on_host(torch: Any) -> Iterator[None]:
 
     plain, waits = torch.Generator, torch.cuda.synchronize
 
-    class HostGenerator(plain):  # type: ignore[misc]
+    class HostGenerator(plain):  # type: ignore[misc, valid-type]
         def __new__(cls, device: Any = None) -> Any:
             return plain()
 
@@ -252,11 +252,11 @@ class TaskProblem(Problem):
     has_checker = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grade.plain.Problem.spec`."""
+        """As :meth:`kcheck.grading.plain.Problem.spec`."""
         return _task(self.folder)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grade.plain.Problem.order`."""
+        """As :meth:`kcheck.grading.plain.Problem.order`."""
         task, spec = _task(self.folder)
         names = tuple(spec.inputs)
         written = tuple(names[number] for number in task.written())
@@ -272,7 +272,7 @@ class TaskProblem(Problem):
         return task.structure(_sizes(task, case))
 
     def work(self, case: Case) -> int:
-        """As :meth:`kcheck.grade.plain.Problem.work`."""
+        """As :meth:`kcheck.grading.plain.Problem.work`."""
         if not self.asks_for_kernels:
             return 0
         task, _ = _task(self.folder)
@@ -282,7 +282,7 @@ class TaskProblem(Problem):
         return work.total
 
     def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
-        """As :meth:`kcheck.grade.plain.Problem.checked`."""
+        """As :meth:`kcheck.grading.plain.Problem.checked`."""
         task, _ = _task(self.folder)
         tensors = {name: _tensor(task.torch, array) for name, array in inputs.items()}
         return task.checked(tensors, [_tensor(task.torch, each) for each in outputs.values()], _sizes(task, case))

@@ -243,7 +243,7 @@ def solve(x, y, N): launch(wrong, x, y)
     "patches the outcome": (
         "cheat",
         """
-import kcheck.grade.candidate as c
+import kcheck.grading.candidate as c
 plain = c.write_outcome
 def fake(outcome, names):
     fields, blobs = plain(outcome, names)

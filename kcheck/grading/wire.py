@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.cases import CaseArrays
-from kcheck.grade.channel import BadMessage, Received
+from kcheck.grading.channel import BadMessage, Received
 from kcheck.model import SANITIZERS, Case, Finding, OpSpec, Outcome, Span, TensorSum
 
 Array: TypeAlias = npt.NDArray[Any]

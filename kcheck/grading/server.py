@@ -19,8 +19,8 @@ import socket
 import sys
 from typing import Any
 
-from kcheck.grade.channel import Channel
-from kcheck.grade.sandbox import Limits, confine
+from kcheck.grading.channel import Channel
+from kcheck.grading.sandbox import Limits, confine
 
 CONTROL = 3
 """The file descriptor of the connection to the grader."""
@@ -53,7 +53,7 @@ def main(kind: str) -> None:
 
 def _import(kind: str) -> None:
     """Import what candidates need, and ask the programs that no candidate may start."""
-    importlib.import_module("kcheck.grade.candidate")
+    importlib.import_module("kcheck.grading.candidate")
     if kind == "torch":
         _import_torch()
         return
@@ -113,7 +113,7 @@ def _confined(request: dict[str, Any], end: socket.socket) -> int:
     os.environ.update({"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")})
 
     def then() -> None:
-        from kcheck.grade.candidate import run
+        from kcheck.grading.candidate import run
 
         os.chdir(folder)
         run(Channel(end))

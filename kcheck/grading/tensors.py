@@ -29,7 +29,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device.places import error_place, one_line
 from kcheck.device.returned import returned_outputs
 from kcheck.errors import KernelError
-from kcheck.grade.ownwork import Work
+from kcheck.grading.ownwork import Work
 from kcheck.model import Finding, OpSpec, Outcome, Span
 
 NAME = "cpu"

@@ -19,11 +19,11 @@ from typing import Any, Self
 from kcheck.cases import CaseArrays, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
-from kcheck.grade.candidate import Order, Request
-from kcheck.grade.channel import BadMessage, Channel, Gone, Late, TooLarge
-from kcheck.grade.sandbox import Limits, readable_by_default
-from kcheck.grade.server import CONTROL
-from kcheck.grade.wire import read_finding, read_outcome
+from kcheck.grading.candidate import Order, Request
+from kcheck.grading.channel import BadMessage, Channel, Gone, Late, TooLarge
+from kcheck.grading.sandbox import Limits, readable_by_default
+from kcheck.grading.server import CONTROL
+from kcheck.grading.wire import read_finding, read_outcome
 from kcheck.model import Finding, OpSpec, Outcome
 from kcheck.model.compiled import Launched
 
@@ -74,7 +74,7 @@ class Server:
             os.dup2(moved, CONTROL, inheritable=True)
 
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "import sys; from kcheck.grade.server import main; main(sys.argv[1])", kind],
+            [sys.executable, "-c", "import sys; from kcheck.grading.server import main; main(sys.argv[1])", kind],
             cwd=self._folder,
             env=variables,
             stdin=subprocess.DEVNULL,

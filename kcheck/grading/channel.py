@@ -1,7 +1,7 @@
 """Messages between a grader and the process of a candidate: a JSON header and blobs of bytes.
 
 Nothing that comes from a candidate is unpickled, evaluated or trusted: sizes are limited, and every field is
-checked where it is read (:mod:`kcheck.grade.wire`). What goes to a candidate's process comes from the grader, so
+checked where it is read (:mod:`kcheck.grading.wire`). What goes to a candidate's process comes from the grader, so
 it is a pickle.
 """
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.grade.grading import Grader, Options
-from kcheck.grade.isolated import Isolation
-from kcheck.grade.problem import read_problem
-from tests.grade.attempts import ATTEMPTS, HONEST, KERNELS
+from kcheck.grading.grader import Grader, Options
+from kcheck.grading.isolated import Isolation
+from kcheck.grading.problem import read_problem
+from tests.grading.attempts import ATTEMPTS, HONEST, KERNELS
 
 _SPEC = """kcheck: 1
 op: twice

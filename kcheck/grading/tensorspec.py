@@ -12,7 +12,7 @@ import numpy as np
 
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
-from kcheck.grade.modelspec import Shapes, accepted_constraints, fitted, limits, memory_constraints
+from kcheck.grading.modelspec import Shapes, accepted_constraints, fitted, limits, memory_constraints
 from kcheck.model import OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root

@@ -14,12 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 from kcheck.cases import CaseArrays, materialize, plan
 from kcheck.dataclass import dataclass
-from kcheck.errors import KernelError, SpecError
-from kcheck.grade.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
-from kcheck.grade.plain import Problem
-from kcheck.grade.tensors import WORK
-from kcheck.model import Case, CaseFinished, Finding, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.errors import KernelError, SpecError, UserError
+from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
+from kcheck.grading.plain import Problem
+from kcheck.grading.tensors import WORK
+from kcheck.model import Case, CaseFinished, Comparison, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.oracle import Expected, judge
+from kcheck.report import wording
 from kcheck.report.causes import causes
 from kcheck.report.detail import extent
 from kcheck.rng import derive
@@ -117,6 +118,8 @@ class Grader:
         except SpecError as error:
             fault = error.faults[0]
             graded = Graded(str(candidate), "error", "spec", fault.what, fault.fix, fault.span)
+        except UserError as error:
+            graded = Graded(str(candidate), "error", "spec", str(error))
         else:
             device = CandidateDevice(self._server, order, readable, self._options.isolation)
             with device:
@@ -255,7 +258,7 @@ class _Run:
             graded = self._of_finding(first.found[0], verdict.case)
         else:
             wrong = next(each for each in verdict.comparisons if not each.passed)
-            graded = Graded(self._name, "wrong", first.rule, extent(wrong), case=verdict.case)
+            graded = Graded(self._name, "wrong", first.rule, _difference(wrong), case=verdict.case)
             if self._replayed:
                 graded = replace(graded, verdict="cheat", rule="replayed", message=self._replayed)
         names = self._device.patched() if graded.verdict == "wrong" and self._device.runs else ()
@@ -305,6 +308,14 @@ class _Run:
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
         return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
+
+
+def _difference(wrong: Comparison) -> str:
+    """How much of an output differs, and its worst element."""
+    if wrong.actual is None or wrong.expected is None:
+        return extent(wrong)
+    actual, expected = wording.value(wrong.actual, wrong.dtype), wording.value(wrong.expected, wrong.dtype)
+    return f"{extent(wrong)}; it is {actual}, expected {expected}"
 
 
 def _patched(graded: Graded, names: Sequence[str]) -> Graded:

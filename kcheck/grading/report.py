@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kcheck.grade.grading import Graded, Word
+from kcheck.grading.grader import Graded, Word
 from kcheck.model import Case, Span
 from kcheck.report import plain
 

@@ -1,0 +1,171 @@
+"""Model files, task folders and definitions, with candidates in PyTorch and Triton. Needs PyTorch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from kcheck.grading.grader import Graded, Grader, Options
+from kcheck.grading.problem import read_problem
+
+_HEAD = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def softmax_rows(x, y, n, B: tl.constexpr):
+    row = tl.program_id(0)
+    o = tl.arange(0, B)
+    mask = o < n
+    v = tl.load(x + row * n + o, mask=mask, other=PAD)
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(y + row * n + o, e / tl.sum(e, 0), mask=mask)
+
+def softmax(x, y):
+    softmax_rows[(x.shape[0],)](x, y, x.shape[1], triton.next_power_of_2(x.shape[1]))
+    return y
+"""
+_GOOD = _HEAD.replace("PAD", '-float("inf")')
+_BAD = _HEAD.replace("PAD", "0.0")
+_CALLS = {
+    "model": """
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return softmax(x, torch.empty_like(x))
+""",
+    "task": "\ndef custom_kernel(data):\n    x, y = data\n    return softmax(x, y)\n",
+    "returns": "\ndef run(x):\n    return softmax(x, torch.empty_like(x))\n",
+    "writes": "\ndef run(x, y):\n    softmax(x, y)\n",
+}
+_MODEL = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+batch_size = 16
+dim = 4 * 1024
+
+def get_inputs():
+    return [torch.randn(batch_size, dim)]
+
+def get_init_inputs():
+    return []
+"""
+_REFERENCE = """
+import torch
+
+def ref_kernel(data):
+    x, y = data
+    y[...] = torch.softmax(x, dim=1)
+    return y
+
+def generate_input(rows: int, size: int, seed: int):
+    source = torch.Generator(device="cuda")
+    source.manual_seed(seed)
+    x = torch.randn(rows, size, device="cuda", generator=source)
+    return x, torch.empty_like(x)
+
+def check_implementation(data, output):
+    return "" if torch.allclose(output, ref_kernel(data), atol=1e-2) else "mismatch"
+"""
+
+
+def _graded(problem: Path, text: str, folder: Path, **options: bool) -> Graded:
+    candidate = folder / "candidate.py"
+    candidate.write_text(text)
+    with Grader(read_problem(problem, **options), Options(8, 0)) as grader:
+        return grader.grade(candidate)
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "model.py").write_text(_MODEL)
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "task.yml").write_text(
+        "tests:\n  - {rows: 8, size: 128, seed: 1}\n  - {rows: 16, size: 512, seed: 2}\n"
+    )
+    (task / "reference.py").write_text(_REFERENCE)
+    axes = {"rows": {"type": "var"}, "size": {"type": "const", "value": 100}}
+    array = {"shape": ["rows", "size"], "dtype": "float32"}
+    reference = "import torch\ndef run(x):\n    return torch.softmax(x, dim=1)\n"
+    names = {"name": "softmax_n100", "axes": axes, "inputs": {"x": array}, "outputs": {"y": array}}
+    definition = tmp_path / "softmax_n100.json"
+    definition.write_text(json.dumps({**names, "reference": reference}))
+    workloads = [
+        {"definition": "softmax_n100", "workload": {"axes": {"rows": rows}, "inputs": {}}} for rows in (1, 7)
+    ]
+    (tmp_path / "softmax_n100.jsonl").write_text("\n".join(map(json.dumps, workloads)))
+    return {"model": tmp_path / "model.py", "task": task, "returns": definition, "writes": definition}
+
+
+@pytest.mark.parametrize("form", _CALLS)
+def test_a_correct_kernel_is_correct(problems: dict[str, Path], tmp_path: Path, form: str) -> None:
+    graded = _graded(problems[form], _GOOD + _CALLS[form], tmp_path)
+    assert (graded.verdict, graded.message) == ("correct", "")
+
+
+@pytest.mark.parametrize("form", _CALLS)
+def test_a_tail_that_counts_is_wrong(problems: dict[str, Path], tmp_path: Path, form: str) -> None:
+    graded = _graded(problems[form], _BAD + _CALLS[form], tmp_path)
+    assert (graded.verdict, graded.rule) == ("wrong", "mismatch")
+    assert graded.case is not None
+
+
+def test_the_sizes_of_a_model_file_are_dims(problems: dict[str, Path]) -> None:
+    spec = read_problem(problems["model"]).spec()
+    assert set(spec.dims) == {"batch_size", "dim"}
+    assert [axis.text for axis in spec.inputs["x"].shape] == ["batch_size", "dim"]
+    assert {"batch_size": 16, "dim": 4096} in [dict(example.dims) for example in spec.examples]
+
+
+def test_pytorchs_own_operator_is_a_cheat_unless_it_is_allowed(problems: dict[str, Path], tmp_path: Path) -> None:
+    text = (
+        "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.softmax(1)\n"
+    )
+    graded = _graded(problems["model"], text, tmp_path)
+    assert (graded.verdict, graded.rule) == ("cheat", "pytorch")
+    assert _graded(problems["model"], text, tmp_path, own_kernels=False).verdict == "correct"
+
+
+def test_a_checker_that_accepts_wrong_values_is_told(problems: dict[str, Path], tmp_path: Path) -> None:
+    text = _GOOD.replace("e / tl.sum(e, 0)", "e / tl.sum(e, 0) * 1.001") + _CALLS["task"]
+    graded = _graded(problems["task"], text, tmp_path)
+    assert graded.verdict == "wrong"
+    assert "the problem's own checker accepts these outputs" in graded.notes
+
+
+_ATTEMPTS = {
+    "replaces a function of PyTorch": (
+        "cheat",
+        "torch.allclose = lambda *a, **k: True",
+        "softmax(x, torch.empty_like(x))",
+    ),
+    "hides PyTorch behind an idle kernel": ("cheat", "", "(softmax(x, torch.empty_like(x)), x.softmax(1))[1]"),
+    "changes its input": ("wrong", "", "softmax(x, torch.empty_like(x)) * x.zero_().add_(1)"),
+    "another dtype": ("wrong", "", "softmax(x, torch.empty_like(x)).double()"),
+    "another shape": ("wrong", "", "softmax(x, torch.empty_like(x))[:, None]"),
+    "uninitialized": ("wrong", "", "torch.empty_like(x)"),
+    "zeros": ("wrong", "", "torch.zeros_like(x)"),
+    "the first result again": ("cheat", "kept = []", "(kept.append(softmax(x, torch.empty_like(x))), kept[0])[1]"),
+    "no tensor": ("wrong", "", "None"),
+    "no model": ("error", "ModelNew = None", "x"),
+}
+
+
+@pytest.mark.parametrize("name", _ATTEMPTS)
+def test_attempts(problems: dict[str, Path], tmp_path: Path, name: str) -> None:
+    verdict, before, value = _ATTEMPTS[name]
+    call = f"\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {value}\n{before}\n"
+    graded = _graded(problems["model"], _GOOD + call, tmp_path)
+    assert (graded.verdict, bool(graded.message)) == (verdict, True), graded
