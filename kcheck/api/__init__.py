@@ -6,7 +6,7 @@ The functions correspond to kcheck's commands, use the same runner, oracle and m
 from kcheck.api.drawing import Case, case_of, cases
 from kcheck.api.failing import Minimized, Reproduction, minimize, reproduce
 from kcheck.api.generators import SeededRng, dtypes, layouts, shapes, values
-from kcheck.api.grade import grade
+from kcheck.api.grading import grade
 from kcheck.api.judging import assert_close, validate
 from kcheck.api.report import Report
 from kcheck.api.running import check, use

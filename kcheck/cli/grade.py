@@ -68,7 +68,7 @@ def command(
     reward: bool,
     feedback: bool,
 ) -> int:
-    """Judge kernels that nobody has read against a problem.
+    """Judge untrusted kernels against a problem.
 
     \b
       kcheck grade specs/softmax.yaml candidates/*.py
@@ -83,7 +83,7 @@ def command(
     from kcheck.cli.stored import say, say_table
     from kcheck.errors import KernelError, SpecError
     from kcheck.grading import report
-    from kcheck.grading.grader import Options
+    from kcheck.grading.grader import GradingOptions
     from kcheck.grading.isolated import Isolation
     from kcheck.grading.jobs import graded
     from kcheck.grading.problem import read_problem
@@ -95,7 +95,7 @@ def command(
     if missing:
         raise click.UsageError(f"there is no file {missing[0]}")
     found = read_problem(problem, own_kernels == "on")
-    options = Options(cases, seed, Isolation(isolate == "on", memory, timeout), every or reward)
+    options = GradingOptions(cases, seed, Isolation(isolate == "on", memory, timeout), every or reward)
     is_text = form == "text" and not reward and not feedback
     if is_text and isolate == "on":
         for what in lacking():

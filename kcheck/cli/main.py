@@ -34,7 +34,7 @@ SECTIONS = {
         "cases": "List the cases of a spec without running them.",
         "spec": "Print the YAML of a spec that is declared in Python.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
-        "grade": "Judge kernels that nobody has read, each in a confined process.",
+        "grade": "Judge untrusted kernels, each in a confined process.",
         "exec": "Run a numba.cuda or Triton program on the cpu device.",
     },
     "Failures": {

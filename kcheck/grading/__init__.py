@@ -1,4 +1,4 @@
-"""Judges candidates: kernels that nobody has read, and whose author may try to pass without a correct kernel.
+"""Judges candidates: untrusted kernels, whose author may try to pass without a correct kernel.
 
 ::
 

@@ -17,7 +17,7 @@ from kcheck.device.choose import choose_for
 from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
-from kcheck.grading.channel import Channel, Gone
+from kcheck.grading.channel import ByteChannel, OtherEndClosed
 from kcheck.grading.patches import Integrity
 from kcheck.grading.tensors import Callee, TensorDevice
 from kcheck.grading.wire import write_outcome
@@ -44,7 +44,7 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Request:
+class LaunchRequest:
     """One launch.
 
     Attributes:
@@ -52,7 +52,7 @@ class Request:
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
         silent: kernels do nothing: whether the outputs come from them at all.
-        extra: as from :meth:`kcheck.grading.problem.Problem.extra`.
+        extra: as from :meth:`kcheck.grading.problem.GradingProblem.extra`.
     """
 
     taken: Snapshot
@@ -62,7 +62,7 @@ class Request:
     extra: Any = None
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: ByteChannel) -> None:
     """Answer the grader until it closes the channel."""
     order: Order = channel.take()
     try:
@@ -79,12 +79,12 @@ def serve(channel: Channel) -> None:
     channel.send({"kind": "ready", "instruments": list(device.instruments)})
     try:
         while True:
-            request: Request | None = channel.take()
+            request: LaunchRequest | None = channel.take()
             if request is None:
                 channel.send({"kind": "patched", "names": integrity.changed()})
             else:
                 _answer(channel, order.spec, device, request)
-    except Gone:
+    except OtherEndClosed:
         return
 
 
@@ -99,7 +99,7 @@ def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
     return integrity, device
 
 
-def _answer(channel: Channel, spec: OpSpec, device: Device | TensorDevice, request: Request) -> None:
+def _answer(channel: ByteChannel, spec: OpSpec, device: Device | TensorDevice, request: LaunchRequest) -> None:
     try:
         arrays = restore(request.taken)
         given: dict[str, Any] = {"timeout": request.timeout, "instrument": request.instrument}
@@ -120,15 +120,15 @@ def _finding(fault: Fault, rule: str) -> Finding:
     return Finding(rule, fault.what, fix=fault.fix, place=fault.span)
 
 
-def _refuse(channel: Channel, findings: tuple[Finding, ...]) -> None:
+def _refuse(channel: ByteChannel, findings: tuple[Finding, ...]) -> None:
     channel.send({"kind": "refused", "findings": [asdict(finding) for finding in findings]})
 
 
-def run(channel: Channel) -> None:
+def run(channel: ByteChannel) -> None:
     """:func:`serve` in a confined process. An exception that nothing caught is sent to the grader."""
     try:
         serve(channel)
     except BaseException as error:  # SystemExit too
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(OtherEndClosed):
             _refuse(channel, (Finding("load", one_line(error)),))
         os._exit(1)

@@ -23,7 +23,7 @@ _MOST_HEADER = 4 << 20
 _STEP = 0.05
 
 
-class TooLarge(Exception):
+class TooMuchMemory(Exception):
     """The other end takes more memory than it may."""
 
 
@@ -31,7 +31,7 @@ class BadMessage(Exception):
     """What arrived is not a message that kcheck's own code sends."""
 
 
-class Gone(Exception):
+class OtherEndClosed(Exception):
     """The other end is closed."""
 
 
@@ -47,7 +47,7 @@ class Received:
     blobs: tuple[bytes, ...]
 
 
-class Channel:
+class ByteChannel:
     """One end of a connection.
 
     Args:
@@ -64,7 +64,7 @@ class Channel:
         """Send a header and blobs.
 
         Raises:
-            Gone: the other end is closed.
+            OtherEndClosed: the other end is closed.
         """
         views = [memoryview(blob).cast("B") if len(blob) else memoryview(b"") for blob in blobs]
         header = json.dumps({**fields, "sizes": [view.nbytes for view in views]}).encode()
@@ -73,7 +73,7 @@ class Channel:
             for view in views:
                 self._socket.sendall(view)
         except OSError as error:
-            raise Gone from error
+            raise OtherEndClosed from error
 
     def receive(self, deadline: float | None = None) -> Received:
         """The next message.
@@ -82,7 +82,7 @@ class Channel:
             deadline: a time of ``time.monotonic``.
 
         Raises:
-            BadMessage, Gone, Late: there is none.
+            BadMessage, OtherEndClosed, Late: there is none.
         """
         magic, length, size = _HEAD.unpack(self._exactly(_HEAD.size, deadline))
         if magic != _MAGIC or length > _MOST_HEADER or size > self._most:
@@ -122,8 +122,8 @@ class Channel:
                     self._watch()
                 continue
             except OSError as error:
-                raise Gone from error
+                raise OtherEndClosed from error
             if read == 0:
-                raise Gone
+                raise OtherEndClosed
             have += read
         return bytes(found)

@@ -2,7 +2,7 @@
 and SOL-ExecBench have them. Candidates are JSON solutions, or Python files that define ``run``.
 
 ``const`` axes are numbers, ``var`` axes are dims; workloads, if there are any beside the definition, say how large
-these are. Source: FlashInfer-Bench's documentation of its trace format.
+these are. TensorProblem: FlashInfer-Bench's documentation of its trace format.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import torch_for
-from kcheck.grading.ownwork import Work
-from kcheck.grading.plain import Problem, bare
+from kcheck.grading.ownwork import OperatorWork
+from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Form
 from kcheck.grading.tensorspec import candidate_runs, op_name, root_of, with_signature
 from kcheck.model import Case, OpSpec
@@ -38,7 +38,7 @@ _WORKLOADS = 20
 
 
 @dataclass(frozen=True)
-class Definition:
+class OpDefinition:
     """A definition that was read.
 
     Attributes:
@@ -55,7 +55,7 @@ class Definition:
     workloads: tuple[Mapping[str, int], ...]
 
     @classmethod
-    def read(cls, path: Path) -> Definition:
+    def read(cls, path: Path) -> OpDefinition:
         """Read a file and the workloads beside it.
 
         Raises:
@@ -110,7 +110,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise UserError(f"{path} is not a definition: it is no JSON object")
+        raise UserError(f"{path} is not a definition, which is a JSON object")
     return document
 
 
@@ -126,7 +126,7 @@ def _workloads(path: Path, name: str) -> Iterator[dict[str, Any]]:
                     yield row.get("workload", row)
 
 
-def _spec(found: Definition) -> OpSpec:
+def _spec(found: OpDefinition) -> OpSpec:
     torch = torch_for(found.path)
     most = {name: _largest(found, name) for name in found.var}
     examples = [sizes for sizes in found.workloads if _elements(found, sizes) <= _GIVEN][:_WORKLOADS]
@@ -149,7 +149,7 @@ def _spec(found: Definition) -> OpSpec:
     return given_spec(found.path, root_of(found.path), {key: value for key, value in keys.items() if value}, 1)
 
 
-def _largest(found: Definition, name: str) -> int:
+def _largest(found: OpDefinition, name: str) -> int:
     """The largest size of an axis: the largest of a workload that runs, otherwise as many as arrays may have."""
     runs = [sizes for sizes in found.workloads if _elements(found, sizes) <= _GIVEN]
     arrays = [*found.arrays.values(), *found.document["outputs"].values()]
@@ -158,7 +158,7 @@ def _largest(found: Definition, name: str) -> int:
     return max([room, *(int(sizes[name]) for sizes in runs if name in sizes)])
 
 
-def _elements(found: Definition, sizes: Mapping[str, int]) -> int:
+def _elements(found: OpDefinition, sizes: Mapping[str, int]) -> int:
     """The elements of the largest array."""
     known = {**found.const, **sizes}
     if any(name not in sizes for name in found.var):
@@ -167,7 +167,7 @@ def _elements(found: Definition, sizes: Mapping[str, int]) -> int:
     return max((math.prod(known.get(axis, 1) for axis in each["shape"] or ()) for each in arrays), default=0)
 
 
-def _memory(found: Definition, examples: Sequence[Mapping[str, int]]) -> Iterator[str]:
+def _memory(found: OpDefinition, examples: Sequence[Mapping[str, int]]) -> Iterator[str]:
     given = [" and ".join(f"{name} == {size}" for name, size in sizes.items()) for sizes in examples]
     arrays = [*found.arrays.values(), *found.document["outputs"].values()]
     for shape in dict.fromkeys(tuple(found.shape(each)) for each in arrays):
@@ -177,7 +177,7 @@ def _memory(found: Definition, examples: Sequence[Mapping[str, int]]) -> Iterato
             yield " or ".join((f"{product} <= {max(_ELEMENTS, least)}", *given))
 
 
-def _input(found: Definition, name: str, array: Mapping[str, Any]) -> dict[str, Any]:
+def _input(found: OpDefinition, name: str, array: Mapping[str, Any]) -> dict[str, Any]:
     dtype = str(array["dtype"])
     made: dict[str, Any] = {"shape": found.shape(array), "dtype": dtype, "layouts": ["contiguous"]}
     if dtype.startswith(("int", "uint")):
@@ -186,11 +186,11 @@ def _input(found: Definition, name: str, array: Mapping[str, Any]) -> dict[str, 
     return made
 
 
-def _param(found: Definition, name: str, values: Sequence[Any]) -> dict[str, Any]:
+def _param(found: OpDefinition, name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {"dtype": found.document["inputs"][name]["dtype"], "values": list(values)}
 
 
-def _reference(found: Definition, torch: Any) -> Callable[..., Any]:
+def _reference(found: OpDefinition, torch: Any) -> Callable[..., Any]:
     names = list(found.document["inputs"])
     run = found.run
 
@@ -203,13 +203,13 @@ def _reference(found: Definition, torch: Any) -> Callable[..., Any]:
 
 
 @functools.cache
-def _known(path: Path) -> tuple[Definition, OpSpec]:
-    found = Definition.read(path)
+def _known(path: Path) -> tuple[OpDefinition, OpSpec]:
+    found = OpDefinition.read(path)
     return found, _spec(found)
 
 
 @dataclass(frozen=True)
-class DefinitionProblem(Problem):
+class DefinitionProblem(GradingProblem):
     """A JSON definition."""
 
     path: Path
@@ -218,11 +218,11 @@ class DefinitionProblem(Problem):
     asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grading.plain.Problem.spec`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.spec`."""
         return _known(self.path)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grading.plain.Problem.order`. The sources of a solution are written to a folder."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.order`. The sources of a solution go to a new folder."""
         found, spec = _known(self.path)
         file, name, form = (candidate, "run", "returns")
         if candidate.suffix == ".json":
@@ -237,7 +237,7 @@ class DefinitionProblem(Problem):
         return {name: case.params[name] for name in found.numbers}
 
     def work(self, case: Case) -> int:
-        """As :meth:`kcheck.grading.plain.Problem.work`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.work`."""
         if not self.asks_for_kernels:
             return 0
         found, _ = _known(self.path)
@@ -250,7 +250,7 @@ class DefinitionProblem(Problem):
             for name, each in found.arrays.items()
         }
         given = {**{name: case.params[name] for name in found.numbers}, **tensors}
-        with torch.no_grad(), Work(torch) as work:
+        with torch.no_grad(), OperatorWork(torch) as work:
             found.run(*(given[name] for name in found.document["inputs"]))
         return work.total
 
@@ -277,8 +277,8 @@ def _unpacked(path: Path) -> tuple[Path, str, Form]:
     return folder / file, name or "run", form
 
 
-def definition_problem(path: Path) -> Problem | None:
+def definition_problem(path: Path) -> GradingProblem | None:
     """The problem in a JSON file; None if it is another file."""
     if path.suffix != ".json" or not path.is_file():
         return None
-    return DefinitionProblem(Path(os.path.abspath(path)), str(Definition.read(path).document["name"]))
+    return DefinitionProblem(Path(os.path.abspath(path)), str(OpDefinition.read(path).document["name"]))

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kcheck.cases import CaseArrays, materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
-from kcheck.grading.plain import Problem
+from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK
 from kcheck.model import Case, CaseFinished, Comparison, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.oracle import Expected, judge
@@ -73,7 +73,7 @@ class Graded:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GradingOptions:
     """How candidates are graded.
 
     Attributes:
@@ -95,7 +95,7 @@ class Grader:
         SpecError, KernelError: the problem cannot be used.
     """
 
-    def __init__(self, problem: Problem, options: Options) -> None:
+    def __init__(self, problem: GradingProblem, options: GradingOptions) -> None:
         self._problem = problem
         self._options = options
         self._spec = problem.spec()
@@ -123,7 +123,7 @@ class Grader:
         else:
             device = CandidateDevice(self._server, order, readable, self._options.isolation)
             with device:
-                graded = _Run(self, spec, device, str(candidate)).graded()
+                graded = _CandidateRun(self, spec, device, str(candidate)).graded()
         return replace(graded, planned=len(self._cases), seconds=time.monotonic() - begun)
 
     def arrays(self, spec: OpSpec, case: Case) -> tuple[CaseArrays, Expected]:
@@ -144,17 +144,17 @@ class Grader:
         return self._cases
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> GradingProblem:
         """As given."""
         return self._problem
 
     @property
-    def options(self) -> Options:
+    def options(self) -> GradingOptions:
         """As given."""
         return self._options
 
 
-class _Run:
+class _CandidateRun:
     """One candidate."""
 
     def __init__(self, grader: Grader, spec: OpSpec, device: CandidateDevice, name: str) -> None:
@@ -344,13 +344,3 @@ def _shuffled(cases: Sequence[Case], seed: int) -> list[Case]:
     mixed = list(cases)
     random.Random(derive(seed, "grade")).shuffle(mixed)
     return mixed
-
-
-def graded_by_one(problem: Problem, candidates: Sequence[Path], options: Options) -> Iterator[Graded]:
-    """Grade candidates in this process, in order."""
-    with Grader(problem, options) as grader:
-        for candidate in candidates:
-            yield grader.grade(candidate)
-
-
-__all__: list[Any] = ["Graded", "Grader", "Options", "Word", "graded_by_one"]

@@ -19,9 +19,9 @@ from typing import Any, Self
 from kcheck.cases import CaseArrays, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
-from kcheck.grading.candidate import Order, Request
-from kcheck.grading.channel import BadMessage, Channel, Gone, Late, TooLarge
-from kcheck.grading.sandbox import Limits, readable_by_default
+from kcheck.grading.candidate import LaunchRequest, Order
+from kcheck.grading.channel import BadMessage, ByteChannel, Late, OtherEndClosed, TooMuchMemory
+from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.wire import read_finding, read_outcome
 from kcheck.model import Finding, OpSpec, Outcome
@@ -40,7 +40,7 @@ class Isolation:
     """How candidates are confined.
 
     Attributes:
-        on: False runs them in a process of their own, but with all rights.
+        on: False runs each in its own process, but with all rights.
         memory: bytes that one may take.
         timeout: seconds for a case.
         loading: more seconds for importing it, and for compiling in its first cases.
@@ -87,14 +87,14 @@ class Server:
         self._lines = ours.makefile("r")
         self._said("warm")
 
-    def start(self, folder: str, readable: Sequence[str], isolation: Isolation) -> tuple[Channel, int]:
+    def start(self, folder: str, readable: Sequence[str], isolation: Isolation) -> tuple[ByteChannel, int]:
         """Fork a candidate's process; returns its channel, which watches its memory, and its number."""
         ours, theirs = socket.socketpair()
         request = {
             "folder": folder,
             "readable": list(readable),
             "isolate": isolation.on,
-            "limits": asdict(Limits()),
+            "limits": asdict(ProcessLimits()),
         }
         socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
         theirs.close()
@@ -102,9 +102,9 @@ class Server:
 
         def watch() -> None:
             if _resident(process) > isolation.memory:
-                raise TooLarge
+                raise TooMuchMemory
 
-        return Channel(ours, isolation.memory, watch), process
+        return ByteChannel(ours, isolation.memory, watch), process
 
     def ended(self, process: int) -> int:
         """Kill a candidate's process, if it runs, and return its exit code, or minus a signal."""
@@ -174,9 +174,9 @@ class CandidateDevice:
             self.instruments = tuple(str(each) for each in said.fields["instruments"])
         except Late:
             return (self._late("loading it"),)
-        except TooLarge:
+        except TooMuchMemory:
             return (self._large(),)
-        except Gone:
+        except OtherEndClosed:
             return (self._gone(),)
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             return (_forged(error),)
@@ -193,7 +193,7 @@ class CandidateDevice:
             self._channel.give(None)
             said = self._channel.receive(time.monotonic() + self._isolation.timeout)
             return tuple(str(each) for each in said.fields["names"])
-        except (Late, TooLarge, Gone, BadMessage, KeyError, TypeError):
+        except (Late, TooMuchMemory, OtherEndClosed, BadMessage, KeyError, TypeError):
             return ("the harness",)
 
     def prepare(self, spec: OpSpec) -> None:
@@ -217,7 +217,7 @@ class CandidateDevice:
         silent: bool = False,
         extra: Any = None,
     ) -> Outcome:
-        """As :meth:`kcheck.device.Device.run`. ``silent``: kernels do nothing; ``extra``: as in :class:`Request`.
+        """As :meth:`kcheck.device.Device.run`. ``silent`` and ``extra``: as in :class:`LaunchRequest`.
 
         What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
         """
@@ -230,7 +230,7 @@ class CandidateDevice:
         deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
         self._launches += 1
         try:
-            self._channel.give(Request(taken, limit, tuple(instrument), silent, extra))
+            self._channel.give(LaunchRequest(taken, limit, tuple(instrument), silent, extra))
             received = self._channel.receive(deadline)
             if received.fields.get("kind") == "refused":
                 findings = tuple(read_finding(each) for each in received.fields["findings"])
@@ -238,9 +238,9 @@ class CandidateDevice:
             return read_outcome(received, spec, case, arrays, NAME)
         except Late:
             finding = self._late("this case")
-        except TooLarge:
+        except TooMuchMemory:
             finding = self._large()
-        except Gone:
+        except OtherEndClosed:
             finding = self._gone()
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             finding = _forged(error)

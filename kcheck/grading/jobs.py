@@ -9,14 +9,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from kcheck.grading.grader import Graded, Grader, Options
-from kcheck.grading.plain import Problem
+from kcheck.grading.grader import Graded, Grader, GradingOptions
+from kcheck.grading.plain import GradingProblem
 
 _graders: list[Grader] = []
 """The grader of a worker process."""
 
 
-def graded(problem: Problem, candidates: Sequence[Path], options: Options, jobs: int = 1) -> Iterator[Graded]:
+def graded(
+    problem: GradingProblem, candidates: Sequence[Path], options: GradingOptions, jobs: int = 1
+) -> Iterator[Graded]:
     """The verdicts, each as soon as it is known.
 
     Args:
@@ -48,7 +50,7 @@ def graded(problem: Problem, candidates: Sequence[Path], options: Options, jobs:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(problem: Problem, options: Options) -> None:
+def _begin(problem: GradingProblem, options: GradingOptions) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _graders.append(Grader(problem, options))
 

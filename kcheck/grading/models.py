@@ -23,9 +23,9 @@ import numpy as np
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
-from kcheck.grading.modelspec import Shape, Shapes
-from kcheck.grading.ownwork import Work
-from kcheck.grading.plain import Problem, bare
+from kcheck.grading.modelspec import Shape, TensorShapes
+from kcheck.grading.ownwork import OperatorWork
+from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee
 from kcheck.grading.tensorspec import SEED, identifier, input_names, spec_of, with_signature
 from kcheck.model import Case, OpSpec
@@ -53,7 +53,7 @@ class ModelFile:
         self.module = functools.lru_cache(maxsize=64)(self._module)
 
     def at(self, sizes: Sizes) -> ModuleType:
-        """The module with these sizes instead of its own."""
+        """The module with these sizes."""
         found: ModuleType = self.module(tuple(sorted(sizes.items())))
         return found
 
@@ -85,16 +85,16 @@ class ModelFile:
         random.seed(seed)
         return list(self.at(sizes).get_inputs())
 
-    def names(self, shapes: Shapes) -> list[str]:
-        """As :meth:`kcheck.grading.tensorspec.Source.names`."""
+    def names(self, shapes: TensorShapes) -> list[str]:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.names`."""
         return _input_names(self, shapes)
 
     def weight_values(self, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
-        """As :meth:`kcheck.grading.tensorspec.Source.weight_values`."""
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.weight_values`."""
         return _weight_generator(self, name, dims)
 
-    def reference(self, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
-        """As :meth:`kcheck.grading.tensorspec.Source.reference`."""
+    def reference(self, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.reference`."""
         return _reference(self, shapes, dims)
 
     def work(self, sizes: Sizes) -> int:
@@ -103,11 +103,11 @@ class ModelFile:
         with torch.device("meta"), torch.no_grad():
             inputs, model = self.inputs(sizes, 0), self.model(sizes, 0).to("meta")
             given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
-            with Work(torch) as work:
+            with OperatorWork(torch) as work:
                 model(*given)
         return work.total
 
-    def shapes(self, sizes: Sizes) -> Shapes | None:
+    def shapes(self, sizes: Sizes) -> TensorShapes | None:
         """The shapes of inputs, weights and outputs; None if ``Model`` does not accept the sizes."""
         torch = self.torch
         try:
@@ -120,7 +120,7 @@ class ModelFile:
         except Exception:
             return None
         outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
-        return Shapes(
+        return TensorShapes(
             tuple(shape_of_value(each) for each in inputs),
             tuple((name, shape_of_value(each)) for name, each in _state(model).items()),
             tuple(shape_of_value(each) for each in outputs),
@@ -189,7 +189,7 @@ def _replaced(tree: ast.Module, sizes: Sizes) -> ast.Module:
 
 
 @dataclass(frozen=True)
-class ModelProblem(Problem):
+class ModelProblem(GradingProblem):
     """A model file. A candidate is a Python file that defines ``ModelNew``.
 
     PyTorch's operators may not do the work if it asks for kernels.
@@ -201,11 +201,11 @@ class ModelProblem(Problem):
     asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grading.problem.Problem.spec`."""
+        """As :meth:`kcheck.grading.problem.GradingProblem.spec`."""
         return _problem(self.path)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grading.problem.Problem.order`."""
+        """As :meth:`kcheck.grading.problem.GradingProblem.order`."""
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
         inputs = tuple(name for name in spec.inputs if name not in dict(state))
@@ -240,7 +240,7 @@ def _names(file: ModelFile, spec: OpSpec) -> dict[str, str]:
     return {name: identifier(name) for name, _ in shapes.state}
 
 
-def _input_names(file: ModelFile, shapes: Shapes) -> list[str]:
+def _input_names(file: ModelFile, shapes: TensorShapes) -> list[str]:
     """The names of the parameters of ``forward``, where they differ from other names of the spec."""
     parameters = list(inspect.signature(file.at({}).Model.forward).parameters)[1:]
     return input_names(parameters, shapes, (*file.numbers, *(identifier(name) for name, _ in shapes.state)))
@@ -260,7 +260,7 @@ def _kept_state(file: ModelFile, sizes: tuple[tuple[str, int], ...], seed: int) 
     return {name: each.detach().numpy().copy() for name, each in _state(model).items()}
 
 
-def _reference(file: ModelFile, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+def _reference(file: ModelFile, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
     torch = file.torch
     inputs = _input_names(file, shapes)
     state = {identifier(name): name for name, _ in shapes.state}

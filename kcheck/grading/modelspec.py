@@ -29,7 +29,7 @@ Shape: TypeAlias = tuple[tuple[int, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class TensorShapes:
     """The shapes at some sizes: of inputs, weights by name, and outputs."""
 
     inputs: tuple[Shape, ...]
@@ -54,8 +54,8 @@ class Shaped(Protocol):
     def numbers(self) -> Mapping[str, int]:
         """The numbers that may be sizes."""
 
-    def shapes(self, sizes: Sizes) -> Shapes | None:
-        """The shapes with these numbers instead of its own; None if it does not accept them."""
+    def shapes(self, sizes: Sizes) -> TensorShapes | None:
+        """The shapes with these numbers; None if it does not accept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Fits:
     tried: tuple[tuple[Sizes, bool], ...]
 
 
-def limits(file: Shaped, own: Shapes) -> dict[str, int]:
+def limits(file: Shaped, own: TensorShapes) -> dict[str, int]:
     """The numbers that are sizes, and the most that each may be in an ordinary case."""
     found = {}
     for name, number in file.numbers.items():
@@ -91,7 +91,7 @@ def limits(file: Shaped, own: Shapes) -> dict[str, int]:
     return most
 
 
-def _reaches(file: Shaped, own: Shapes, name: str, number: int) -> str:
+def _reaches(file: Shaped, own: TensorShapes, name: str, number: int) -> str:
     """Whether a number changes the shape of an input, or only of a weight."""
     for other in (number + 1, 2 * number, max(1, number // 2)):
         now = file.shapes({name: other})
@@ -143,10 +143,10 @@ def fitted(file: Shaped, most: dict[str, int]) -> Fits:
     )
 
 
-def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int], Shapes | None]]:
-    """Shapes at random sizes; the file's own first."""
+def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int], TensorShapes | None]]:
+    """TensorShapes at random sizes; the file's own first."""
     source = random.Random(0)
-    found: list[tuple[dict[str, int], Shapes | None]] = []
+    found: list[tuple[dict[str, int], TensorShapes | None]] = []
     own = {name: file.numbers[name] for name in most}
     tries = [own, {name: max(1, number // 2) for name, number in own.items()}]
     tries += [{name: source.randint(1, 2 * high) for name, high in most.items()} for _ in range(_PROBES)]
@@ -192,8 +192,8 @@ def _expressions(names: Sequence[str], value: int, at: Sizes) -> Iterator[str]:
         yield from (f"{one} * {other}", f"{one} + {other}", f"{one} // {other}", f"{other} // {one}")
 
 
-def _unexplained(file: Shaped, most: Mapping[str, int], probes: Sequence[tuple[Sizes, Shapes]]) -> str:
-    """A dim that has to keep its number because an axis is no simple expression; empty if there is none."""
+def _unexplained(file: Shaped, most: Mapping[str, int], probes: Sequence[tuple[Sizes, TensorShapes]]) -> str:
+    """A dim that has to keep its number because an axis is not a simple expression; empty if there is none."""
     if len(probes) < 3 and most:
         return max(most, key=lambda name: most[name])
     ranks = {(*(len(shape) for shape, _ in arrays.every),) for _, arrays in probes}

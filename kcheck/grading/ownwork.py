@@ -1,6 +1,6 @@
 """How much of a problem's work PyTorch's own operators do, in a model and in a candidate.
 
-Work is counted as in PyTorch's own counter of floating-point operations for products, convolutions and
+OperatorWork is counted as in PyTorch's own counter of floating-point operations for products, convolutions and
 attention, and as the largest number of elements that an operator takes or makes for the others. What moves or
 makes data counts as nothing.
 """
@@ -81,7 +81,7 @@ _GLUE = frozenset(
 """Operators, without a final ``_``, that move or make data."""
 
 
-class Work:
+class OperatorWork:
     """Counts the work of PyTorch's operators in a block of code. A context manager.
 
     Attributes:

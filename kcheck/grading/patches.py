@@ -41,7 +41,7 @@ class Integrity:
         }
 
     def changed(self, most: int = 5) -> list[str]:
-        """The names of those that are something else now, such as ``torch.allclose``."""
+        """The names of the changed ones, such as ``torch.allclose``."""
         found = []
         for name, known in self._known.items():
             module = sys.modules.get(name)

@@ -11,14 +11,14 @@ from kcheck.grading.candidate import Order
 from kcheck.model import Case, OpSpec
 
 
-class Problem(ABC):
+class GradingProblem(ABC):
     """What candidates are judged against. It is pickled, for processes that grade.
 
     Attributes:
         name: for reports.
         kind: of its kernels, as in ``KernelRef.kind``; ``torch`` if PyTorch code calls candidates.
         asks_for_kernels: whether a result that no kernel computes is a cheat.
-        has_checker: whether :meth:`checked` asks a checker of its own.
+        has_checker: whether :meth:`checked` asks its own checker.
     """
 
     name: str

@@ -14,7 +14,7 @@ from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.definitions import DefinitionProblem, definition_problem
 from kcheck.grading.models import ModelProblem, model_problem
-from kcheck.grading.plain import Problem, bare
+from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tasks import TaskProblem, task_problem
 from kcheck.model import OpSpec, Span
 from kcheck.specfile.build import changed_spec, load_spec
@@ -22,7 +22,7 @@ from kcheck.specfile.paths import shown
 
 
 @dataclass(frozen=True)
-class SpecProblem(Problem):
+class SpecProblem(GradingProblem):
     """A spec file. A candidate is a file that defines what the spec names: a kernel, launcher or function."""
 
     path: Path
@@ -31,11 +31,11 @@ class SpecProblem(Problem):
     asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`Problem.spec`."""
+        """As :meth:`GradingProblem.spec`."""
         return load_spec(self.path)
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`Problem.order`."""
+        """As :meth:`GradingProblem.order`."""
         own = load_spec(self.path)
         key = "function" if own.function else "launcher" if own.launcher else "kernel"
         runs: Any = own.function or own.launcher or own.kernel
@@ -47,7 +47,7 @@ class SpecProblem(Problem):
         return spec, Order(bare(spec), targets), (str(candidate), *folders)
 
 
-def read_problem(path: Path, own_kernels: bool = True) -> Problem:
+def read_problem(path: Path, own_kernels: bool = True) -> GradingProblem:
     """The problem in a file or folder.
 
     Args:
@@ -67,7 +67,7 @@ def read_problem(path: Path, own_kernels: bool = True) -> Problem:
     raise UserError(f"{what}; give a spec (softmax.yaml), or `kcheck grade --help` for the other forms")
 
 
-def _spec(path: Path) -> Problem | None:
+def _spec(path: Path) -> GradingProblem | None:
     file = str(path).partition("::")[0]
     if not os.path.isfile(file) or not (path.suffix in (".yaml", ".yml") or "::" in str(path)):
         return None
@@ -81,7 +81,7 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-FORMS: tuple[Callable[[Path], Problem | None], ...] = (
+FORMS: tuple[Callable[[Path], GradingProblem | None], ...] = (
     _spec,
     task_problem,
     definition_problem,

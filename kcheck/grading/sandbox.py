@@ -4,7 +4,7 @@ Each layer works alone, because none is available everywhere::
 
     namespaces   no other process, network or mount is visible; user, PID, mount, network, IPC
     landlock     reads only what Python needs, and the candidate; writes only below its own folder
-    seccomp      starts no process, opens no socket, traces nobody, mounts nothing
+    seccomp      starts no process, opens no socket, traces and mounts nothing
     rlimits      memory, processor time, size and number of files
 
 Sources: user_namespaces(7), landlock(7), seccomp(2), setrlimit(2); numbers of system calls from asm/unistd_64.h.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kcheck.dataclass import dataclass
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _PDEATHSIG, _NO_NEW_PRIVS, _SECCOMP, _SECCOMP_FILTER = 1, 38, 22, 2
@@ -53,8 +54,8 @@ _CLONE_THREAD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of a confined process.
+class ProcessLimits:
+    """ProcessLimits of a confined process.
 
     Attributes:
         memory: bytes of address space beyond what the process has when it is confined. The sanitizers reserve
@@ -68,8 +69,8 @@ class Limits:
     disk: int = 256 << 20
 
 
-def confine(folder: str, readable: Sequence[str], limits: Limits, then: Callable[[], None]) -> int:
-    """Run a function in a process of its own that is confined, and wait for it. Called in a forked process that
+def confine(folder: str, readable: Sequence[str], limits: ProcessLimits, then: Callable[[], None]) -> int:
+    """Run a function in a separate, confined process, and wait for it. Called in a forked process that
     has one thread.
 
     Args:
@@ -101,7 +102,7 @@ def confine(folder: str, readable: Sequence[str], limits: Limits, then: Callable
 
 
 def lacking() -> tuple[str, ...]:
-    """What this machine does not have of the four layers, one clause each. Tries each in a process of its own."""
+    """What this machine does not have of the four layers, one clause each. Tries each in a separate process."""
     tried = {
         "user namespaces are not permitted": lambda: _leave_namespaces(),
         "landlock is not available": lambda: _landlock_version() > 0,
@@ -121,7 +122,7 @@ def _works(test: Callable[[], bool]) -> bool:
 
 
 def _leave_namespaces() -> bool:
-    """Whether the next fork is process 1 of namespaces of its own, as the same user."""
+    """Whether the next fork is process 1 of new namespaces, as the same user."""
     user, group = os.geteuid(), os.getegid()
     if _libc.unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS) != 0:
         return False
@@ -139,7 +140,7 @@ def _mount(folder: str, size: int) -> None:
     _libc.mount(b"proc", b"/proc", b"proc", _NO_SUID_DEV_EXEC, None)
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: ProcessLimits) -> None:
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     for kind, most in (
@@ -160,8 +161,6 @@ def _drop_capabilities() -> None:
 
 def readable_by_default(extra: Iterable[str]) -> list[str]:
     """What Python, its packages and kcheck need to read, and ``extra``. Not the project: it has the references."""
-    import kcheck
-
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     system = [
         "/usr",
@@ -182,7 +181,7 @@ def readable_by_default(extra: Iterable[str]) -> list[str]:
         "/proc/sys",
         "/proc/self",
     ]
-    return [*system, sys.prefix, sys.base_prefix, *packages, os.path.dirname(kcheck.__file__), *extra]
+    return [*system, sys.prefix, sys.base_prefix, *packages, _PACKAGE, *extra]
 
 
 def _landlock_version() -> int:
@@ -226,10 +225,10 @@ def _seccomp() -> bool:
     program = _filter()
     code = ctypes.create_string_buffer(program, len(program))
 
-    class Program(ctypes.Structure):
+    class BpfProgram(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
-    made = Program(len(program) // 8, ctypes.addressof(code))
+    made = BpfProgram(len(program) // 8, ctypes.addressof(code))
     return bool(_libc.prctl(_SECCOMP, _SECCOMP_FILTER, ctypes.byref(made), 0, 0) == 0)
 
 

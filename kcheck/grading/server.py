@@ -19,8 +19,8 @@ import socket
 import sys
 from typing import Any
 
-from kcheck.grading.channel import Channel
-from kcheck.grading.sandbox import Limits, confine
+from kcheck.grading.channel import ByteChannel
+from kcheck.grading.sandbox import ProcessLimits, confine
 
 CONTROL = 3
 """The file descriptor of the connection to the grader."""
@@ -116,12 +116,12 @@ def _confined(request: dict[str, Any], end: socket.socket) -> int:
         from kcheck.grading.candidate import run
 
         os.chdir(folder)
-        run(Channel(end))
+        run(ByteChannel(end))
 
     if not request["isolate"]:
         then()
         return 0
-    code = confine(folder, request["readable"], Limits(**request["limits"]), then)
+    code = confine(folder, request["readable"], ProcessLimits(**request["limits"]), then)
     if code < 0:  # end in the same way, for the message
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)

@@ -24,9 +24,9 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import shape_of_value, torch_for
-from kcheck.grading.modelspec import Shapes, Sizes
-from kcheck.grading.ownwork import Work
-from kcheck.grading.plain import Problem, bare
+from kcheck.grading.modelspec import Sizes, TensorShapes
+from kcheck.grading.ownwork import OperatorWork
+from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Named, filled
 from kcheck.grading.tensorspec import DATA_SEED, input_names, spec_of, with_signature
 from kcheck.model import Case, OpSpec
@@ -35,7 +35,7 @@ _TASK, _REFERENCE = "task.yml", "reference.py"
 
 
 class TaskFolder:
-    """The task in a folder, as a :class:`kcheck.grading.tensorspec.Source`. Imports PyTorch and the task.
+    """The task in a folder, as a :class:`kcheck.grading.tensorspec.TensorProblem`. Imports PyTorch and the task.
 
     Raises:
         UserError: PyTorch is not installed, or the task does not run.
@@ -63,19 +63,19 @@ class TaskFolder:
         """The tensors in ``data``."""
         return list(_tensors(self.torch, self.data(sizes, seed)))
 
-    def names(self, shapes: Shapes) -> list[str]:
+    def names(self, shapes: TensorShapes) -> list[str]:
         """``data`` has no names."""
         return input_names((), shapes, self.numbers)
 
-    def shapes(self, sizes: Sizes) -> Shapes | None:
-        """As :meth:`kcheck.grading.tensorspec.Source.shapes`."""
+    def shapes(self, sizes: Sizes) -> TensorShapes | None:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.shapes`."""
         try:
             data = self.data(sizes, 0)
             result = self.call(_copied(self.torch, data))
         except Exception:
             return None
         inputs = tuple(map(shape_of_value, _tensors(self.torch, data)))
-        return Shapes(inputs, (), tuple(map(shape_of_value, _tensors(self.torch, result))))
+        return TensorShapes(inputs, (), tuple(map(shape_of_value, _tensors(self.torch, result))))
 
     def call(self, data: Any) -> Any:
         """``ref_kernel``."""
@@ -97,10 +97,10 @@ class TaskFolder:
     def structure(self, sizes: Sizes) -> Any:
         """``data`` with a :class:`Named` for each tensor."""
         data = self.data(sizes, 0)
-        names = iter(self.names(Shapes(tuple(map(shape_of_value, _tensors(self.torch, data))), (), ())))
+        names = iter(self.names(TensorShapes(tuple(map(shape_of_value, _tensors(self.torch, data))), (), ())))
         return _mapped(self.torch, data, lambda _: Named(next(names)))
 
-    def reference(self, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+    def reference(self, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
         """``ref_kernel`` in float64, or, if it does not accept that, in its own dtypes."""
         names = self.names(shapes)
         dtypes = {name: getattr(self.torch, dtype) for name, (_, dtype) in zip(names, shapes.inputs, strict=True)}
@@ -242,7 +242,7 @@ def _task(folder: Path) -> tuple[TaskFolder, OpSpec]:
 
 
 @dataclass(frozen=True)
-class TaskProblem(Problem):
+class TaskProblem(GradingProblem):
     """A task folder. A candidate is a Python file that defines ``custom_kernel``."""
 
     folder: Path
@@ -252,11 +252,11 @@ class TaskProblem(Problem):
     has_checker = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grading.plain.Problem.spec`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.spec`."""
         return _task(self.folder)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grading.plain.Problem.order`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.order`."""
         task, spec = _task(self.folder)
         names = tuple(spec.inputs)
         written = tuple(names[number] for number in task.written())
@@ -272,17 +272,17 @@ class TaskProblem(Problem):
         return task.structure(_sizes(task, case))
 
     def work(self, case: Case) -> int:
-        """As :meth:`kcheck.grading.plain.Problem.work`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.work`."""
         if not self.asks_for_kernels:
             return 0
         task, _ = _task(self.folder)
         data = task.data(_sizes(task, case), 0)
-        with Work(task.torch) as work:
+        with OperatorWork(task.torch) as work:
             task.call(data)
         return work.total
 
     def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
-        """As :meth:`kcheck.grading.plain.Problem.checked`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.checked`."""
         task, _ = _task(self.folder)
         tensors = {name: _tensor(task.torch, array) for name, array in inputs.items()}
         return task.checked(tensors, [_tensor(task.torch, each) for each in outputs.values()], _sizes(task, case))
@@ -298,8 +298,8 @@ def _sizes(task: TaskFolder, case: Case) -> dict[str, int]:
     return {name: case.dims[name] for name in task.numbers if name in case.dims}
 
 
-def task_problem(path: Path) -> Problem | None:
-    """The problem in a folder; None if it is no task."""
+def task_problem(path: Path) -> GradingProblem | None:
+    """The problem in a folder; None if it is something else."""
     folder = path.parent if path.name in (_TASK, _REFERENCE) else path
     if not (folder / _TASK).is_file() or not (folder / _REFERENCE).is_file():
         return None

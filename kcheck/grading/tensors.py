@@ -29,7 +29,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device.places import error_place, one_line
 from kcheck.device.returned import returned_outputs
 from kcheck.errors import KernelError
-from kcheck.grading.ownwork import Work
+from kcheck.grading.ownwork import OperatorWork
 from kcheck.model import Finding, OpSpec, Outcome, Span
 
 NAME = "cpu"
@@ -99,7 +99,7 @@ class TensorDevice:
             given = self._given(spec, arrays)
             before = {name: each.cpu() for name, each in given.items()}
             call = self._call(spec, arrays, given, extra)
-            with torch.no_grad(), Work(torch) as work:
+            with torch.no_grad(), OperatorWork(torch) as work:
                 result = call()
                 torch.cuda.synchronize()
             result = tuple(result) if isinstance(result, list) else result
@@ -160,7 +160,7 @@ class TensorDevice:
         return writes
 
     def _writes(self, spec: OpSpec) -> bool:
-        """Whether the function takes the outputs, too: as said, or as its parameters show."""
+        """Whether the function takes the outputs, too: as its form or its parameters show."""
         if self._callee.form == "writes":
             return True
         try:
@@ -179,7 +179,7 @@ class TensorDevice:
                 continue
             if not torch.equal(tensor.cpu().view(torch.uint8), before[name].view(torch.uint8)):
                 what = f"{self._callee.name} changed its input {name}"
-                found.append(Finding("mutated", what, fix="write to a tensor of its own", array=name))
+                found.append(Finding("mutated", what, fix="write to a new tensor", array=name))
         return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
-from kcheck.grading.modelspec import Shapes, accepted_constraints, fitted, limits, memory_constraints
+from kcheck.grading.modelspec import TensorShapes, accepted_constraints, fitted, limits, memory_constraints
 from kcheck.model import OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
@@ -27,7 +27,7 @@ _SEEDS = (0, 1, 2, 3)
 _DATA_SEEDS = tuple(range(100))
 
 
-class Source(Protocol):
+class TensorProblem(Protocol):
     """A problem in Python."""
 
     @property
@@ -38,23 +38,23 @@ class Source(Protocol):
     def numbers(self) -> Mapping[str, int]:
         """The numbers that may be sizes."""
 
-    def shapes(self, sizes: Sizes) -> Shapes | None:
-        """The shapes with these numbers instead of its own; None if it does not accept them."""
+    def shapes(self, sizes: Sizes) -> TensorShapes | None:
+        """The shapes with these numbers; None if it does not accept them."""
 
     def inputs(self, sizes: Sizes, seed: int) -> list[Any]:
         """The inputs that its own generator makes."""
 
-    def names(self, shapes: Shapes) -> list[str]:
+    def names(self, shapes: TensorShapes) -> list[str]:
         """The names of the inputs."""
 
     def weight_values(self, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
         """The generator of a weight, as in ``values: {from: f}``."""
 
-    def reference(self, shapes: Shapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+    def reference(self, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
         """The reference, as in a spec."""
 
 
-def spec_of(source: Source) -> OpSpec:
+def spec_of(source: TensorProblem) -> OpSpec:
     """The spec: sizes are dims, weights are inputs.
 
     Raises:
@@ -114,7 +114,7 @@ def identifier(name: str) -> str:
     return "w_" + name.replace(".", "_")
 
 
-def input_names(parameters: Sequence[str], shapes: Shapes, taken: Collection[str]) -> list[str]:
+def input_names(parameters: Sequence[str], shapes: TensorShapes, taken: Collection[str]) -> list[str]:
     """The names of inputs: those of parameters, where they differ from the other names of the spec."""
     plain = [name for name in parameters if name.isidentifier() and name not in {*taken, SEED, DATA_SEED, "y0"}]
     count = len(shapes.inputs)
@@ -125,7 +125,7 @@ def candidate_runs() -> None:
     """Named as what runs the op: it runs in the process of a candidate."""
 
 
-def _values(source: Source, number: int, dims: tuple[str, ...]) -> Any:
+def _values(source: TensorProblem, number: int, dims: tuple[str, ...]) -> Any:
     """The distributions of an input: what the problem draws, and others of its sign."""
     own = {"from": _input_generator(source, number, dims)}
     drawn = [as_numpy(source.inputs({}, seed)[number], "an input") for seed in (0, 1)]
@@ -136,7 +136,7 @@ def _values(source: Source, number: int, dims: tuple[str, ...]) -> Any:
     return [own, "normal", "uniform", "adversarial"]
 
 
-def _input_generator(source: Source, number: int, dims: tuple[str, ...]) -> Callable[..., Any]:
+def _input_generator(source: TensorProblem, number: int, dims: tuple[str, ...]) -> Callable[..., Any]:
     def values(rng: Any, shape: tuple[int, ...], dtype: Any, data_seed: int, **sizes: int) -> Any:
         return as_numpy(source.inputs(sizes, int(data_seed))[number], "an input").astype(dtype)
 

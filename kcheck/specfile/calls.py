@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kcheck.model import (
@@ -89,8 +90,9 @@ def read_kernel(reader: Reader) -> tuple[KernelRef, Parameters | None] | None:
     """The kernel, and its parameters if its file shows them."""
     node = reader.get(reader.top, "kernel")
     text = reader.text(node)
-    if node is not None and text is not None and text in reader.given:
-        return _given(reader, node, reader.given[text])
+    given = None if text is None else reader.given.get(text)
+    if node is not None and given is not None and not isinstance(given, Path):
+        return _given(reader, node, given)
     split = None if text is None else _SPLIT.fullmatch(text)
     if node is None or split is None:
         return None

@@ -65,7 +65,7 @@ class Reader:
         variables: the type variables; None for one whose declaration is invalid.
         withheld: names that expressions cannot use although the kernel has them, and why.
         given: the functions of a spec that is built in Python, by the text that represents each in the tree;
-            and files outside of the project, by the text of their path.
+            and files outside the project, by the text of their path.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.grading.grader import Grader, Options
+from kcheck.grading.grader import Grader, GradingOptions
 from kcheck.grading.isolated import Isolation
 from kcheck.grading.problem import read_problem
 from tests.grading.attempts import ATTEMPTS, HONEST, KERNELS
@@ -38,7 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def grader(project: Path) -> Iterator[Grader]:
     isolation = Isolation(memory=1 << 30, timeout=2.0, loading=4.0)
-    with Grader(read_problem(project / "twice.yaml"), Options(6, 0, isolation)) as made:
+    with Grader(read_problem(project / "twice.yaml"), GradingOptions(6, 0, isolation)) as made:
         yield made
 
 

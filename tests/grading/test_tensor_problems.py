@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from kcheck.grading.grader import Graded, Grader, Options
+from kcheck.grading.grader import Graded, Grader, GradingOptions
 from kcheck.grading.problem import read_problem
 
 _HEAD = """
@@ -83,7 +83,7 @@ def check_implementation(data, output):
 def _graded(problem: Path, text: str, folder: Path, **options: bool) -> Graded:
     candidate = folder / "candidate.py"
     candidate.write_text(text)
-    with Grader(read_problem(problem, **options), Options(8, 0)) as grader:
+    with Grader(read_problem(problem, **options), GradingOptions(8, 0)) as grader:
         return grader.grade(candidate)
 
 
@@ -157,7 +157,7 @@ _ATTEMPTS = {
     "another shape": ("wrong", "", "softmax(x, torch.empty_like(x))[:, None]"),
     "uninitialized": ("wrong", "", "torch.empty_like(x)"),
     "zeros": ("wrong", "", "torch.zeros_like(x)"),
-    "the first result again": ("cheat", "kept = []", "(kept.append(softmax(x, torch.empty_like(x))), kept[0])[1]"),
+    "the first result again": ("wrong", "kept = []", "(kept.append(softmax(x, torch.empty_like(x))), kept[0])[1]"),
     "no tensor": ("wrong", "", "None"),
     "no model": ("error", "ModelNew = None", "x"),
 }

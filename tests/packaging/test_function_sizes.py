@@ -12,11 +12,12 @@ PACKAGE = Path(__file__).resolve().parents[2] / "kcheck"
 
 COMMANDS = {
     f"cli/{name}.py:command"
-    for name in ("calibrate", "exec", "lint", "merge", "minimize", "report", "reproduce", "try_")
+    for name in ("calibrate", "exec", "grade", "lint", "merge", "minimize", "report", "reproduce", "try_")
 }
 """Click passes each option of a command as a parameter."""
 
 SIGNATURES = {
+    "api/grading.py:grade",
     "compat/gpuemu/client.py:fuzz_op",
     "compat/gpuemu/client.py:fuzz_op_client_side",
     "compat/gpuemu/client.py:validate_op",
@@ -28,7 +29,7 @@ SIGNATURES = {
     "monitor/functions.py:equivalent",
     "triton/launcher.py:__call__",
 }
-"""Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver and of Triton."""
+"""Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver, of Triton and of `kcheck grade`."""
 
 TABLES = {"driver/context.py:calls"}
 """Tables of small functions."""

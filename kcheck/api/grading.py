@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kcheck.api.arguments import count_of, seed_of
-from kcheck.grading.grader import Graded, Options
+from kcheck.grading.grader import Graded, GradingOptions
 from kcheck.grading.isolated import Isolation
 from kcheck.grading.jobs import graded
 from kcheck.grading.problem import read_problem
@@ -28,7 +28,7 @@ def grade(
     own_kernels: bool = True,
     every: bool = False,
 ) -> Iterator[Graded]:
-    """Judge kernels that nobody has read, each in a confined process (docs/grading.md).
+    """Judge untrusted kernels, each in a confined process (docs/grading.md).
 
     >>> import kcheck
     >>> for graded in kcheck.grade("specs/softmax.yaml", ["candidates/a.py", "candidates/b.py"]):  # doctest: +SKIP
@@ -41,7 +41,7 @@ def grade(
         jobs: processes that grade.
         timeout: seconds for a case.
         memory: bytes that a candidate's process may take.
-        isolate: False runs candidates with all rights, in a process of their own.
+        isolate: False runs candidates with all rights, each in its own process.
         own_kernels: PyTorch's own operators may not do the work of a model.
         every: run all cases of a candidate that fails, as ``Graded.reward`` needs.
 
@@ -52,5 +52,7 @@ def grade(
         SpecError, KernelError, UserError: the problem cannot be used.
     """
     found = [candidates] if isinstance(candidates, str | os.PathLike) else list(candidates)
-    options = Options(count_of(cases, "cases"), seed_of(seed, "seed"), Isolation(isolate, memory, timeout), every)
+    options = GradingOptions(
+        count_of(cases, "cases"), seed_of(seed, "seed"), Isolation(isolate, memory, timeout), every
+    )
     return graded(read_problem(Path(problem), own_kernels), [Path(each) for each in found], options, jobs)
