@@ -31,8 +31,9 @@ def grade(
     """Judge untrusted kernels, each in a confined process (docs/grading.md).
 
     >>> import kcheck
-    >>> for graded in kcheck.grade("specs/softmax.yaml", ["candidates/a.py", "candidates/b.py"]):  # doctest: +SKIP
-    ...     print(graded.candidate, graded.verdict, graded.message)
+    >>> for graded in kcheck.grade("specs/softmax.yaml", ["kernels/buggy/softmax_pad_zero.py"], cases=2):
+    ...     print(graded.verdict, graded.rule)
+    wrong mismatch
 
     Args:
         problem: a spec, a model file, a task folder or a definition.

@@ -23,7 +23,7 @@ _MOST_HEADER = 4 << 20
 _STEP = 0.05
 
 
-class TooMuchMemory(Exception):
+class MemoryExceeded(Exception):
     """The other end takes more memory than it may."""
 
 

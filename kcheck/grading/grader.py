@@ -4,6 +4,7 @@ for results that are not its own.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 from collections.abc import Sequence
@@ -39,9 +40,14 @@ _BROKEN = ("spec", "load", "compile", "device", "unsupported", "launch", ENDED)
 """Rules of a candidate that did not run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Graded:
     """The verdict on a candidate.
+
+    >>> import kcheck
+    >>> (graded,) = kcheck.grade("specs/softmax.yaml", "kernels/buggy/softmax_pad_zero.py", cases=2, every=True)
+    >>> graded.verdict, graded.reward < 1, graded.rule
+    ('wrong', True, 'mismatch')
 
     Attributes:
         candidate: its file, as given.

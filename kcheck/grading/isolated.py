@@ -20,7 +20,7 @@ from kcheck.cases import CaseArrays, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 from kcheck.grading.candidate import LaunchRequest, Order
-from kcheck.grading.channel import BadMessage, ByteChannel, Late, OtherEndClosed, TooMuchMemory
+from kcheck.grading.channel import BadMessage, ByteChannel, Late, OtherEndClosed, MemoryExceeded
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.wire import read_finding, read_outcome
@@ -102,7 +102,7 @@ class Server:
 
         def watch() -> None:
             if _resident(process) > isolation.memory:
-                raise TooMuchMemory
+                raise MemoryExceeded
 
         return ByteChannel(ours, isolation.memory, watch), process
 
@@ -174,7 +174,7 @@ class CandidateDevice:
             self.instruments = tuple(str(each) for each in said.fields["instruments"])
         except Late:
             return (self._late("loading it"),)
-        except TooMuchMemory:
+        except MemoryExceeded:
             return (self._large(),)
         except OtherEndClosed:
             return (self._gone(),)
@@ -193,7 +193,7 @@ class CandidateDevice:
             self._channel.give(None)
             said = self._channel.receive(time.monotonic() + self._isolation.timeout)
             return tuple(str(each) for each in said.fields["names"])
-        except (Late, TooMuchMemory, OtherEndClosed, BadMessage, KeyError, TypeError):
+        except (Late, MemoryExceeded, OtherEndClosed, BadMessage, KeyError, TypeError):
             return ("the harness",)
 
     def prepare(self, spec: OpSpec) -> None:
@@ -238,7 +238,7 @@ class CandidateDevice:
             return read_outcome(received, spec, case, arrays, NAME)
         except Late:
             finding = self._late("this case")
-        except TooMuchMemory:
+        except MemoryExceeded:
             finding = self._large()
         except OtherEndClosed:
             finding = self._gone()

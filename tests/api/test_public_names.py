@@ -15,9 +15,10 @@ import kcheck
 ROOT = Path(__file__).resolve().parents[2]
 
 NAMES = """
-Case Comparison DeviceUnavailable Execution Failure Finding InternalError KcheckError KernelError Lint Minimized
+Case Comparison DeviceUnavailable Execution Failure Finding Graded InternalError KcheckError KernelError Lint
+Minimized
 Report Reproduction SeededRng Spec SpecError UserError Verdict __version__ assert_close calibrate case_of cases
-check dtypes exec hypothesis kernels layouts lint load_spec minimize monitor op reproduce shapes use validate
+check dtypes exec grade hypothesis kernels layouts lint load_spec minimize monitor op reproduce shapes use validate
 values
 """
 

@@ -29,7 +29,7 @@ SIGNATURES = {
     "monitor/functions.py:equivalent",
     "triton/launcher.py:__call__",
 }
-"""Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver, of Triton and of `kcheck grade`."""
+"""Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver, and Triton, or options."""
 
 TABLES = {"driver/context.py:calls"}
 """Tables of small functions."""
