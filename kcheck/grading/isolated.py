@@ -20,7 +20,7 @@ from kcheck.cases import CaseArrays, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 from kcheck.grading.candidate import LaunchRequest, Order
-from kcheck.grading.channel import BadMessage, ByteChannel, Late, OtherEndClosed, MemoryExceeded
+from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.wire import read_finding, read_outcome
