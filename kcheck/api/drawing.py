@@ -14,6 +14,7 @@ from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import SpecLike, model_of
 from kcheck.api.verdict import Verdict
 from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snapshot
+from kcheck.cases.far import HostArray
 from kcheck.device.harvest import input_findings, values
 from kcheck.device.returned import returned_gradients, returned_outputs
 from kcheck.errors import UserError
@@ -61,9 +62,11 @@ class Case:
         return materialize(self._spec, self._case) if self._given is None else self._given
 
     @cached_property
-    def _memory(self) -> dict[str, npt.NDArray[np.uint8]]:
+    def _memory(self) -> dict[str, HostArray]:
         """A copy of every allocation, for the op to read and write."""
-        return {name: allocation.buffer.copy() for name, allocation in self._arrays.allocations.items()}
+        return {
+            name: HostArray(allocation, allocation.buffer) for name, allocation in self._arrays.allocations.items()
+        }
 
     @property
     def params(self) -> Mapping[str, np.generic]:
@@ -82,8 +85,7 @@ class Case:
         return {name: self._view(name) for name in self._spec.outputs}
 
     def _view(self, name: str) -> Array:
-        allocation = self._arrays.allocation(name)
-        return allocation.view(self._memory[allocation.name])
+        return self._memory[self._arrays.allocation(name).name].array
 
     @cached_property
     def cotangents(self) -> Mapping[str, Array]:
@@ -132,12 +134,13 @@ class Case:
         flushes = may_flush(output) if flushes_subnormals is None else flushes_subnormals
         if output is None:
             output = {
-                name: values(memory, self._memory[memory.name].copy())
+                name: values(memory, self._memory[memory.name].bytes().copy())
                 for name, memory in ((name, self._arrays.allocation(name)) for name in self._spec.outputs)
             }
         outputs, wrong = returned_outputs(self._spec, self._arrays, output)
         derived, odd = returned_gradients(self._arrays, gradients or {}, None)
-        changed = input_findings(self._spec, self._arrays.allocations, self._memory, None)
+        after = {name: held.bytes() for name, held in self._memory.items()}
+        changed = input_findings(self._spec, self._arrays.allocations, after, None)
         checked = ("mutated",) if self._spec.sanitize["mutated"] != "off" else ()
         found = (*wrong, *odd, *changed)
         outcome = Outcome(

@@ -12,13 +12,15 @@ import numpy.typing as npt
 from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array
-from kcheck.cases.layouts import GUARDS, aligned, buffer_size, geometry, guard_zone
+from kcheck.cases.far import reserved
+from kcheck.cases.layouts import GUARDS, aligned, geometry
 from kcheck.cases.rounding import DrawError
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import concrete, draw
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.model import DTYPES, LAYOUTS, LEAST_AXES, Distribution, Span
+from kcheck.model.layouts import FAR, is_layout, layout_kind
 from kcheck.nearest import did_you_mean
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.specfile.build import given_spec
@@ -149,35 +151,39 @@ def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0)
     Args:
         array: an array of any framework.
         names: the layouts; default: all that the array can have. ``broadcast`` repeats the first element along an
-            axis, so it is only included by name.
+            axis, and ``far`` reserves gigabytes of address space, so these are only included by name.
         seed: the seed of the random parts of a layout: the widths of gaps, offsets, axes.
 
     Raises:
         UserError: a layout is unknown, or needs more axes than the array has.
     """
     source = as_numpy(array, "the array")
-    every = [name for name in LAYOUTS if name != "broadcast" and source.ndim >= LEAST_AXES[name]]
+    every = [name for name in LAYOUTS if name not in ("broadcast", FAR) and source.ndim >= LEAST_AXES[name]]
     wanted = every if names is None else list(names)
     for name in wanted:
-        if name not in LAYOUTS:
+        if not is_layout(name):
             raise UserError(
                 f"unknown layout {name!r}; {did_you_mean(name, LAYOUTS) or 'use ' + ', '.join(LAYOUTS)}"
             )
-        if source.ndim < LEAST_AXES[name]:
-            raise UserError(
-                f"the layout {name} needs at least {LEAST_AXES[name]} axes, the array has {source.ndim}"
-            )
+        least = LEAST_AXES[layout_kind(name)]
+        if source.ndim < least:
+            raise UserError(f"the layout {name} needs at least {least} axes, the array has {source.ndim}")
     return ((name, _laid_out(source, name, seed)) for name in wanted)
 
 
 def _laid_out(source: Array, name: str, seed: int) -> Array:
     stream = Xorshift128Plus(derive(derive(seed, "layouts/array"), name))
-    where = geometry(source.shape, source.itemsize, name, stream, tuple(range(source.ndim)))
-    buffer = aligned(buffer_size(where.span))
+    far = next((axis for axis, extent in enumerate(source.shape) if extent > 1), None) if source.size else None
+    where = geometry(source.shape, source.itemsize, name, stream, tuple(range(source.ndim)), far)
+    if where.far is not None:
+        pages, strides = reserved(where.far.span, "the array"), where.far.strides(where.strides)
+        where.far.view(pages)[...] = GUARDS[0]
+        spread: Array = np.ndarray(source.shape, source.dtype, pages, where.offset, strides)
+        spread[...] = source
+        return spread
+    buffer = aligned(where.size)
     buffer.fill(GUARDS[0])
-    view: Array = np.ndarray(
-        source.shape, source.dtype, buffer, guard_zone(where.span) + where.start, where.strides
-    )
+    view: Array = np.ndarray(source.shape, source.dtype, buffer, where.offset, where.strides)
     for axis, stride in enumerate(where.strides):
         if stride == 0 and source.shape[axis] > 1:
             source = np.take(source, [0], axis)

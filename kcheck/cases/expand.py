@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 
 from kcheck.cases.corners import Corners, corner_of
+from kcheck.cases.far import MOST_ROWS, far_axis
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import check_legal, concrete, free_axes, resolve
@@ -28,6 +29,7 @@ from kcheck.model import (
     Param,
     Scalar,
 )
+from kcheck.model.layouts import is_far, layout_kind, shown_layout
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.symbolic import SIZEOF, ExpressionError, dependency_order, evaluate, evaluate_size, parse
 
@@ -77,7 +79,7 @@ class Expander:
             if isinstance(array, Output) and array.alias is not None:
                 layouts[name] = layouts[array.alias]
             else:
-                layouts[name] = self._layout(seed, array, stated, values.get(name))
+                layouts[name] = self._layout(seed, array, stated, values.get(name), dims)
         params = self._params(seed, dims, dtypes, stated)
         return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
 
@@ -123,15 +125,24 @@ class Expander:
             raise _refusal(error, f"input {array.name!r}", chosen, array) from None
         return chosen
 
-    def _layout(self, seed: int, array: Input | Output, stated: Example, distribution: Distribution | None) -> str:
-        """One of the declared layouts that the array supports."""
+    def _layout(
+        self,
+        seed: int,
+        array: Input | Output,
+        stated: Example,
+        distribution: Distribution | None,
+        dims: Mapping[str, int],
+    ) -> str:
+        """One of the declared layouts that the array supports. An array with too many rows for the only one, which
+        is ``far``, is contiguous."""
         given = stated.layouts.get(array.name)
         declared = array.layouts if given is None else (given,)
         rank = len(array.shape)
         legal = tuple(
             layout
             for layout in declared
-            if rank >= LEAST_AXES[layout] and (layout != "broadcast" or self._may_repeat(array, distribution))
+            if rank >= LEAST_AXES[layout_kind(layout)]
+            and (layout != "broadcast" or self._may_repeat(array, distribution))
         )
         if not legal:
             axes = "1 axis" if rank == 1 else f"{rank} axes"
@@ -140,7 +151,20 @@ class Expander:
                 what += " (the kernel writes it, or its values must differ along every axis)"
             place = array.span if given is None else stated.span
             raise SpecError([Fault(place, what, "add 'contiguous' to its layouts")])
+        if any(map(is_far, legal)):
+            rows = self._far_rows(array, dims)
+            if rows > MOST_ROWS and given is not None:
+                what = f"{array.name!r} cannot have the layout {shown_layout(given)}: it has {rows:,} rows"
+                raise SpecError([Fault(stated.span, what, f"at most {MOST_ROWS:,} rows can be far apart")])
+            if rows > MOST_ROWS:
+                legal = tuple(layout for layout in legal if not is_far(layout)) or ("contiguous",)
         return _stream(seed, "layouts", array.name).choice(legal)
+
+    def _far_rows(self, array: Input | Output, dims: Mapping[str, int]) -> int:
+        """How many rows of an array would be far apart."""
+        shape = shape_of(array, dims)
+        axis = far_axis(self._spec, array.name, shape)
+        return 0 if axis is None else math.prod(shape[: axis + 1])
 
     def _may_repeat(self, array: Input | Output, distribution: Distribution | None) -> bool:
         """Whether elements of an array may share memory: nothing writes them, and the values allow it."""

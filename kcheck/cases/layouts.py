@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.alignment import align_up
+from kcheck.cases.far import far_rows
 from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.model.indexing import offset_range
+from kcheck.model.layouts import Spread, is_far
 from kcheck.rng import Xorshift128Plus
 
 ALIGNMENT = 256
@@ -39,11 +41,23 @@ class ArrayGeometry:
         strides: in bytes, one per axis; may be zero or negative.
         start: bytes from the beginning of the block to element (0, 0, ...).
         span: bytes of the block, from its beginning to the end of the last element.
+        far: where a launch has its rows, for the layout ``far``; the other fields are those of its buffer.
     """
 
     strides: tuple[int, ...]
     start: int
     span: int
+    far: Spread | None = None
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the beginning of the buffer to element (0, 0, ...)."""
+        return self.far.lead if self.far is not None else guard_zone(self.span) + self.start
+
+    @property
+    def size(self) -> int:
+        """Bytes of the buffer around the block."""
+        return self.far.rows * self.far.packed if self.far is not None else buffer_size(self.span)
 
 
 def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] = ()) -> list[int]:
@@ -63,7 +77,12 @@ def _stored(extents: Sequence[int], order: Sequence[int]) -> list[int]:
 
 
 def geometry(
-    shape: Sequence[int], itemsize: int, layout: str, stream: Xorshift128Plus, zero_axes: Sequence[int] = ()
+    shape: Sequence[int],
+    itemsize: int,
+    layout: str,
+    stream: Xorshift128Plus,
+    zero_axes: Sequence[int] = (),
+    far_axis: int | None = None,
 ) -> ArrayGeometry:
     """Lay out an array.
 
@@ -72,7 +91,13 @@ def geometry(
         layout: one of LAYOUTS; the array has at least LEAST_AXES axes.
         stream: draws what the layout leaves open: widths of gaps, the offset, which axes.
         zero_axes: the axes from which ``broadcast`` chooses one; not empty for ``broadcast``.
+        far_axis: the axis along which the rows of ``far`` lie far apart; None: the array is contiguous.
     """
+    if far_axis is not None and is_far(layout):
+        far = far_rows(shape, itemsize, far_axis, layout, stream)
+        inner = [itemsize * stride for stride in _row_major(shape)]
+        outer = [far.packed * stride for stride in _row_major(shape[: far_axis + 1])]
+        return ArrayGeometry((*outer, *inner[far_axis + 1 :]), 0, 0, far)
     rank = len(shape)
     strides = _row_major(shape)
     offset = 0
@@ -104,6 +129,8 @@ def geometry(
             strides = [-stride if chosen >> axis & 1 else stride for axis, stride in enumerate(strides)]
         case "contiguous":
             pass
+        case _ if is_far(layout):
+            pass  # no axis of two elements or more has a stride that the kernel gets
         case _:
             raise ValueError(f"unknown layout {layout!r}")
     if 0 in shape:
@@ -135,6 +162,7 @@ class Allocation:
         offset: bytes from the beginning of ``buffer`` to element (0, 0, ...).
         buffer: 1-D uint8; aligned to 256 bytes. Guard bytes are before, after and between elements.
         guard: the guard byte.
+        far: where a launch has the rows of the buffer, for the layout ``far``; None: as in the buffer.
     """
 
     name: str
@@ -145,6 +173,17 @@ class Allocation:
     offset: int
     buffer: npt.NDArray[np.uint8]
     guard: int
+    far: Spread | None = None
+
+    @property
+    def passed_strides(self) -> tuple[int, ...]:
+        """The strides in bytes of the array that a launch gets."""
+        return self.strides if self.far is None else self.far.strides(self.strides)
+
+    @property
+    def passed_size(self) -> int:
+        """Bytes of memory from the first byte of the buffer to the last, where a launch has it."""
+        return self.buffer.size if self.far is None else self.far.span
 
     def view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
         """The array as a view of its buffer, or of another buffer of the same size.
@@ -183,10 +222,9 @@ def allocate(
     values: npt.NDArray[Any] | None,
 ) -> Allocation:
     """An array with its values, or with poison if ``values`` is None; guard bytes everywhere else."""
-    buffer = aligned(buffer_size(where.span))
+    buffer = aligned(where.size)
     buffer.fill(guard)
-    offset = guard_zone(where.span) + where.start
-    allocation = Allocation(name, role, dtype, shape, where.strides, offset, buffer, guard)
+    allocation = Allocation(name, role, dtype, shape, where.strides, where.offset, buffer, guard, where.far)
     if values is None:
         allocation.bytes_view()[...] = POISON
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kcheck.cases.expand import (
     rounded_param,
     shape_of,
 )
+from kcheck.cases.far import far_axis
 from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, geometry
 from kcheck.cases.memory import check_memory
 from kcheck.cases.rounding import Array, DrawError
@@ -24,6 +26,7 @@ from kcheck.cases.values import draw, free_axes
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, OpSpec, Output
+from kcheck.model.layouts import is_far
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
@@ -73,7 +76,7 @@ def materialize(
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
     shapes = {name: shape_of(array, case.dims) for name, array in owned.items()}
-    places = {name: _place(case, array, shapes[name]) for name, array in owned.items()}
+    places = {name: _place(spec, case, array, shapes[name]) for name, array in owned.items()}
     check_memory(spec, case, {name: _drawn_shape(shapes[name], places[name]) for name in owned}, places)
 
     params: dict[str, Any] = {
@@ -100,11 +103,29 @@ def materialize(
     return CaseArrays(case, allocations, params, aliases)
 
 
-def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGeometry:
+def as_contiguous(arrays: CaseArrays, name: str) -> CaseArrays:
+    """The arrays of a case, of which one is contiguous instead.
+
+    Args:
+        name: an allocation.
+    """
+    before = arrays.allocations[name]
+    stream = geometry_stream(arrays.case.seed, name, "contiguous")
+    where = geometry(before.shape, before.dtype.itemsize, "contiguous", stream)
+    made = allocate(name, before.role, before.dtype, before.shape, where, before.guard, None)
+    made.bytes_view()[...] = before.bytes_view()
+    names = {name, *(other for other, input_ in arrays.aliases.items() if input_ == name)}
+    layouts = {**arrays.case.layouts, **dict.fromkeys(names, "contiguous")}
+    case = replace(arrays.case, layouts=layouts)
+    return replace(arrays, case=case, allocations={**arrays.allocations, name: made})
+
+
+def _place(spec: OpSpec, case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGeometry:
     layout = case.layouts[array.name]
+    far = far_axis(spec, array.name, shape) if is_far(layout) else None
     stream = geometry_stream(case.seed, array.name, layout)
     free = free_axes(case.values[array.name], len(shape)) if layout == "broadcast" else ()
-    return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free)
+    return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free, far)
 
 
 def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...]:

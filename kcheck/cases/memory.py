@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from kcheck.cases.expand import element_type
-from kcheck.cases.layouts import ArrayGeometry, buffer_size
+from kcheck.cases.layouts import ArrayGeometry
 from kcheck.cases.values import is_by_element
 from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
@@ -77,7 +77,7 @@ def _memory(spec: OpSpec, case: Case, name: str, shape: tuple[int, ...], place: 
     dtype, count = element_type(array, case.dtypes), math.prod(shape)
     judging = _exact(dtype) * count + _COMPARING * count * _is_compared(spec, name)
     pieces = isinstance(array, Output) or is_by_element(case.values[name])
-    return ArrayMemory(_COPIES * buffer_size(place.span), 0 if pieces else _DRAWING * count, judging)
+    return ArrayMemory(_COPIES * place.size, 0 if pieces else _DRAWING * count, judging)
 
 
 def _is_compared(spec: OpSpec, name: str) -> bool:

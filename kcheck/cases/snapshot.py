@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kcheck.cases.far import MOST_ROWS
 from kcheck.cases.layouts import POISON, Allocation, aligned
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays
 from kcheck.model import DTYPES, ArraySnapshot, Snapshot
@@ -26,6 +27,7 @@ def snapshot(arrays: CaseArrays) -> Snapshot:
             allocation.buffer.size,
             allocation.guard,
             allocation.view() if allocation.role == "input" else None,
+            allocation.far,
         )
         for allocation in arrays.allocations.values()
     )
@@ -58,9 +60,18 @@ def _allocation(array: ArraySnapshot) -> Allocation:
         high = array.offset + sum(step for step in reach if step > 0) + dtype.itemsize
     if low < 0 or high > array.size or not 0 <= array.guard <= 255:
         raise SnapshotRefused(f"{array.name} does not fit in its {array.size} bytes")
+    far = array.far
+    if far is not None and not (
+        0 < far.rows <= MOST_ROWS
+        and far.rows * far.packed == array.size
+        and 0 <= far.lead <= far.packed - far.run <= far.packed <= far.apart
+    ):
+        raise SnapshotRefused(f"{array.name} has {far.rows} rows of {far.packed} bytes, not {array.size} bytes")
     buffer = aligned(array.size)
     buffer.fill(array.guard)
-    made = Allocation(array.name, array.role, dtype, array.shape, array.strides, array.offset, buffer, array.guard)
+    made = Allocation(
+        array.name, array.role, dtype, array.shape, array.strides, array.offset, buffer, array.guard, far
+    )
     if array.values is None:
         made.bytes_view()[...] = POISON
     elif array.values.shape != array.shape or array.values.dtype != dtype.numpy:

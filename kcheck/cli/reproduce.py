@@ -190,12 +190,14 @@ def _keep_others(script: Path) -> None:
 def _write_script(file: ReportFile, done: Reproduced) -> None:
     from kcheck.cli.stored import say
     from kcheck.errors import UserError
-    from kcheck.runner.script import script
+    from kcheck.runner.script import script, without_gpu
 
+    arrays = done.captured.snapshot.arrays if done.captured is not None else ()
     try:
         file.stream.write(script(done, file.path.name))
         file.commit()
     except OSError as error:
         raise UserError(f"--script {file.path}: not written: {error.strerror or error}") from None
     typed = shlex.quote(str(file.path))
-    say(f"wrote {file.path}: run it with python {typed}, or without a GPU: kcheck exec -- python {typed}")
+    cpu = f"{without_gpu(arrays)}kcheck exec -- python {typed}"
+    say(f"wrote {file.path}: run it with python {typed}, or without a GPU: {cpu}")

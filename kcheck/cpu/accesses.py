@@ -12,6 +12,7 @@ from kcheck.cpu.naming import Naming, contiguous
 from kcheck.cpu.sources import local_arrays
 from kcheck.dataclass import dataclass
 from kcheck.model.indexing import out_of_range
+from kcheck.model.layouts import Spread
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 
@@ -141,9 +142,12 @@ def _outside(
         return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
     if not is_shared and (flat := _of_pointer(verb, fault, site, label)) is not None:
         return flat
+    if label.far is not None and (between := _between_rows(verb, fault, label, label.far)) is not None:
+        return between
     of_block = None if is_shared else _of_block(label, fault, naming)
     is_shared = is_shared or of_block is not None
     index = of_block or _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
+    index = index or _close_index(label, fault.address)
     axis = None if index is None else out_of_range(index, label.shape)
     if index is None or axis is None:
         where = _around(fault.address, label.low, label.high)
@@ -181,6 +185,35 @@ def _of_pointer(verb: str, fault: FaultRecord, site: Site | None, label: RangeLa
     what = f"{what} (shape {_told_shape(tuple(map(str, shape)))})"
     fix = ": this is one past the last element" if number == count else ""
     return Told(what, f"check the bound of the index{fix}", label.array)
+
+
+def _between_rows(verb: str, fault: FaultRecord, label: RangeLabel, far: Spread) -> Told | None:
+    """An access between the rows of an array, which lie far apart, or before or after them. None if it is close to
+    a row, so that it has an index."""
+    row, place = divmod(fault.address - label.low + far.lead, far.apart)
+    if 0 <= row < far.rows and place < far.run + 2 * far.lead and len(label.shape) < 3:
+        return None
+    size, last = label.itemsize, far.rows - 1
+    if fault.address < label.low:
+        where = f"{(label.low - fault.address) // size:,} elements before the start of {label.name}"
+    elif row >= last:
+        where = f"{(fault.address - label.high) // size:,} elements past the end of {label.name}"
+    else:
+        where = (
+            f"{(place - far.lead - far.run) // size:,} elements after row {row} of {label.name} ends, in no row"
+        )
+    begins = f"row {last} begins {last * far.apart // size:,} elements after row 0"
+    message = f"{verb} {_bytes(fault.size)} {where}; {begins}"
+    return Told(message, "check how the index and the stride are multiplied: use 64 bits", label.array)
+
+
+def _close_index(label: RangeLabel, address: int) -> tuple[int, ...] | None:
+    """The index that leads to an address right before or after a row that lies far from others."""
+    if label.far is None or len(label.shape) != 2 or label.strides[0] != label.far.apart:
+        return None
+    offset = address - label.low + label.far.lead
+    row, place = divmod(offset, label.far.apart)
+    return row, (place - label.far.lead) // label.itemsize
 
 
 def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[int, ...] | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from kcheck.cpu.triton_words import in_words_of_triton
+from kcheck.cpu.wrapped import in_words_of
 from kcheck.model import Finding
 
 _CUDA_CPP = {
@@ -19,6 +20,7 @@ _CUDA_CPP = {
     "cuda.threadIdx": "threadIdx",
     "cuda.local.array()": "the array",
     "cuda.device_array() does not zero memory": "new device memory is not zeroed",
+    "int64": "(long long){}",
 }
 _PTX = {
     "cuda.syncthreads()": "bar.sync 0",
@@ -28,6 +30,7 @@ _PTX = {
     "cuda.threadIdx": "%tid",
     "cuda.local.array()": "the array",
     "cuda.device_array() does not zero memory": "new device memory is not zeroed",
+    "int64": "mul.wide.s32 or cvt.s64.s32",
 }
 _WORDS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"), _CUDA_CPP),
@@ -47,7 +50,8 @@ def in_words_of_source(finding: Finding, *, is_triton: bool) -> Finding:
     words = _WORDS.get(PurePath(finding.place.file).suffix) if finding.place is not None else None
     if not words:
         return finding
-    pattern = "|".join(re.escape(word) for word in words)
+    pattern = "|".join(re.escape(word) for word in words if word != "int64")
     fix = re.sub(pattern, lambda match: words[match[0]], finding.fix)
+    fix = in_words_of(fix, words["int64"])
     fix = _GUARD.sub(r"guard the access, so that its index is below the size of axis \3 of \2", fix)
     return replace(finding, fix=_SHAPE.sub(r"the size of axis \2 of \1", fix))

@@ -283,7 +283,7 @@ class Executor:
         variables = {**reporting.variables(), **launch.module.variables()}
         self._allocate_heap()
         for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
-            with put_back(blocks, self._heap_used):
+            with put_back(self.memory, blocks, self._heap_used):
                 reach = Reach(*self.memory.table_of(blocks), variables)
                 job = self._prepare(known.kernel, again, NeededChecks(NO_CHECKS), reach)
                 completion, took = self._timed(job, known, again)

@@ -11,10 +11,11 @@ from typing import Literal
 from kcheck.cpu.accesses import VERBS, access
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
+from kcheck.cpu.sources import source_of
 from kcheck.cpu.special_values import made
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
-from kcheck.cpu.wrapped_indices import FIX, WrappedIndices, exact_result
+from kcheck.cpu.wrapped import WrappedIndices, exact_result, wrapped_fix, wrapped_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import UNNAMED_LANE, Program, Site
@@ -74,22 +75,30 @@ def findings(
     first: dict[tuple[int, int], Finding] = {}
     faults = list(faults)
     wrapped = WrappedIndices(faults, program)
+    strayed = _strayed(faults, program) if memory.has_reserved else frozenset()
     for fault in faults:
         if fault.kind == FaultKind.RUNNING:
             continue  # not an error: where a stopped launch was
         key = (fault.kind, fault.site)
-        if fault.kind == FaultKind.WRAPPED_ADDRESS and (arithmetic := _source(fault, program)) is not None:
+        is_certain = False
+        if fault.kind == FaultKind.WRAPPED_ADDRESS and (arithmetic := source_of(fault, program)) is not None:
             key = (fault.kind, arithmetic.line)  # once, however many accesses there are at that address
+            is_certain = fault.site < len(program.sites) and program.sites[fault.site].line in strayed
         if key in first:
-            first[key] = replace(first[key], count=first[key].count + 1)
+            before, is_certain = first[key], is_certain or first[key].certain
+            first[key] = replace(before, count=before.count + 1, certain=is_certain)
         else:
-            first[key] = _finding(fault, program, memory, naming, threads, textures)
+            made = _finding(fault, program, memory, naming, threads, textures)
+            first[key] = replace(made, certain=True) if is_certain else made
         first[key] = wrapped.explained(first[key], fault)
     alike: dict[tuple[object, ...], Finding] = {}
     for (kind, site), finding in first.items():
         told = (kind, finding.array, finding.place or site)
-        before = alike.get(told)
-        alike[told] = finding if before is None else replace(before, count=before.count + finding.count)
+        same = alike.get(told)
+        if same is not None:
+            is_certain = same.certain or finding.certain
+            finding = replace(same, count=same.count + finding.count, certain=is_certain)
+        alike[told] = finding
     return list(alike.values())
 
 
@@ -126,13 +135,13 @@ def _finding(
         if fault.address:
             message = f"arrives {fault.size} times at an mbarrier whose phase waits for {fault.address} more"
             fix = "make the arrivals of a phase add up to the count of mbarrier.init"
-    elif kind in _UNDEFINED and _is_shuffle(_source(fault, program)):
+    elif kind in _UNDEFINED and _is_shuffle(source_of(fault, program)):
         rule, fix = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
         message = _shuffled(kind, fault, site, program, naming.shape.block)
-        told_at = site if place(site) is not None else _source(fault, program)
+        told_at = site if place(site) is not None else source_of(fault, program)
     elif kind in _UNDEFINED:
         array, index, message, fix = _undefined(kind, fault, site, program, naming)
-        told_at = site if place(site) is not None else _source(fault, program)
+        told_at = site if place(site) is not None else source_of(fault, program)
     elif kind is FaultKind.RAISED and site is not None:
         message = f"a thread raised {marked_text(site.text)}"
     elif kind in MASKS:
@@ -144,8 +153,8 @@ def _finding(
         if kind in _INCOMPLETE:
             fix = barrier_fix(fault) or fix
     elif kind is FaultKind.WRAPPED_ADDRESS:
-        message, fix = _wrapped(fault, site), FIX
-        arithmetic = _source(fault, program)
+        arithmetic = source_of(fault, program)
+        message, fix = wrapped_text(exact_result(fault), place(site)), wrapped_fix(arithmetic)
         told_at = arithmetic if place(arithmetic) is not None else site
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
         message, fix = "grid.sync() needs a cooperative launch", "add cooperative: true to launch"
@@ -236,11 +245,6 @@ def _index3(values: Iterable[int]) -> Index3:
     return (x, y, z)
 
 
-def _source(fault: FaultRecord, program: Program) -> Site | None:
-    """The load of an uninitialized value, the shuffle that read an exited lane, or the arithmetic that wrapped."""
-    return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
-
-
 def _is_shuffle(site: Site | None) -> bool:
     return site is not None and site.text.startswith("shfl")
 
@@ -253,7 +257,7 @@ def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: P
         block: its size in threads; its last warp may have fewer than 32 lanes.
     """
     told = f"{_UNDEFINED[kind]} an undefined value: the shuffle"
-    start = place(_source(fault, program))
+    start = place(source_of(fault, program))
     if start is not None and start != place(site):
         told += f" on line {start.line}"
     if fault.address >= UNNAMED_LANE:
@@ -269,7 +273,7 @@ def _undefined(
     kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, naming: Naming
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
-    load = _source(fault, program)
+    load = source_of(fault, program)
     if load is None:
         fix = "write it before reading it"
         if any(other.text.startswith(("mma.", "wmma.mma")) for other in program.sites):  # no load: an accumulator
@@ -306,9 +310,7 @@ def _surface(kind: FaultKind, fault: FaultRecord) -> str:
     return f"{_SURFACE[kind]} {fault.size} byte{'s' * (fault.size != 1)} outside a surface, at x = {x} bytes"
 
 
-def _wrapped(fault: FaultRecord, access: Site | None) -> str:
-    """The message for a wrapped address. It is reported at the arithmetic; the site of the fault is the access."""
-    exact = exact_result(fault)
-    used = place(access)
-    where = f" at line {used.line}" if used is not None else ""
-    return f"the result, {exact}, does not fit in 32 bits, and the wrapped value is used as an address{where}"
+def _strayed(faults: Iterable[FaultRecord], program: Program) -> frozenset[int]:
+    """The lines of PTX whose accesses were outside every array."""
+    sites = {fault.site for fault in faults if FaultKind(fault.kind) in VERBS}
+    return frozenset(program.sites[site].line for site in sites if site < len(program.sites))

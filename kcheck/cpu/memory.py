@@ -14,13 +14,12 @@ import mmap
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 
 from kcheck.alignment import align_up
-from kcheck.dataclass import dataclass
+from kcheck.cpu.blocks import MemoryBlock, MemoryKind, RangeLabel
+from kcheck.model.layouts import PAGE
 from kcheck.ptx.abi import AllocationRecord as Entry
 
-PAGE = 4096
 GUARD_MIN, GUARD_MAX = PAGE, 1 << 20
 QUARANTINE = 256 << 20
 """Freed bytes, including guard zones, that are not reused yet."""
@@ -37,90 +36,23 @@ _MANY = 32 << 20
 HEAP_ROOM = 128 << 20
 """Bytes of address space for the device heap."""
 
+FAR_ROOM = 16 << 40
+"""Bytes of address space for arrays whose rows lie far apart (:meth:`Memory.reserve`)."""
+
 _ZEROS = bytes(1 << 16)
 _MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
+_MADV_NOHUGEPAGE = 15  # Linux: a huge page for each row of a reserved block would take 2 MiB
 
 
-class MemoryKind(StrEnum):
-    """The kind of memory that an allocation has on a GPU."""
-
-    DEVICE = "device"
-    HOST = "pinned host"
-    MANAGED = "managed"
-    REGISTERED = "registered host"
-    MODULE = "module variable"
-    ARRAY = "CUDA array"
-    HEAP = "device heap"
+__all__ = ["Memory", "MemoryBlock", "MemoryKind", "OutOfMemory", "RangeLabel"]
 
 
 class OutOfMemory(Exception):
     """Device memory is exhausted."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBlock:
-    """One allocation, live or freed: ``size`` bytes from ``base``; ``serial`` counts allocations from 1."""
-
-    base: int
-    size: int
-    kind: MemoryKind
-    serial: int
-
-    @property
-    def end(self) -> int:
-        return self.base + self.size
-
-    @property
-    def told(self) -> str:
-        """For findings."""
-        return f"{self.kind} memory of {self.size} bytes (allocation {self.serial})"
-
-
-@dataclass(frozen=True, slots=True)
-class RangeLabel:
-    """The name of a memory range in findings, and the indices of its elements.
-
-    Attributes:
-        name: the array.
-        base: address of the element with index 0 in every axis.
-        shape, strides: in elements and bytes.
-        low, high: the range of bytes that belongs to the array, half open.
-        dtype: of an element; empty if it is unknown.
-        is_local: whether only the kernel uses this name.
-        declared: the declaration, if the elements are unknown; then ``shape`` is empty.
-    """
-
-    name: str
-    base: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    itemsize: int
-    low: int
-    high: int
-    dtype: str = ""
-    is_local: bool = False
-    declared: str = ""
-
-    @property
-    def array(self) -> str | None:
-        """The value for :attr:`kcheck.model.Finding.array`; None for a name that only the kernel uses."""
-        return None if self.is_local else self.name
-
-    def index(self, address: int) -> tuple[int, ...] | None:
-        """The index of the element at ``address``; for an address outside the array, an index that is out of
-        range. None if no index leads there (between the elements of a view with gaps, or a 0-d array)."""
-        offset = address - self.base
-        index = [0] * len(self.shape)
-        axes = [axis for axis in range(len(self.shape)) if self.strides[axis]]
-        axes.sort(key=lambda axis: -abs(self.strides[axis]))
-        for n, axis in enumerate(axes):
-            stride = self.strides[axis]
-            quotient = offset // stride if stride > 0 else -(offset // -stride)
-            if n and not 0 <= quotient < self.shape[axis]:
-                return None
-            index[axis] = quotient
-            offset -= quotient * stride
-        return tuple(index) if axes and 0 <= offset < self.itemsize else None
+def _reserve(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
 
 
 class Memory:
@@ -128,14 +60,17 @@ class Memory:
 
     Args:
         capacity: bytes that may be live at once.
+        far_room: bytes of address space for :meth:`reserve`.
+
+    Raises:
+        OSError: there is no such address space.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, far_room: int = 0) -> None:
         self.capacity = capacity
         # Twice the capacity: guard zones, the quarantine and fragments need room in addition to live blocks.
-        self._arena = mmap.mmap(
-            -1, 2 * capacity + QUARANTINE + HEAP_ROOM, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        )
+        self._arena = _reserve(2 * capacity + QUARANTINE + HEAP_ROOM + far_room)
+        self._shadow_pages = _reserve(len(self._arena) + 2 * PAGE)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._arena))
         self._end = self._base + len(self._arena)
         self._next = self._base + GUARD_MIN
@@ -147,6 +82,8 @@ class Memory:
         self._freed_bytes = 0
         self._serial = 0
         self._used = 0
+        self._guards: dict[int, int] = {}  # by base of a reserved block: unused bytes on either side
+        self.released = 0  # counts reserved blocks that were freed: records of their pages are of no use
         self._labels: dict[int, RangeLabel] = {}
         self._exclusive: set[int] = set()  # bases of blocks in which kernels may access labeled ranges only
         self._table: tuple[ctypes.Array[Entry], int] | None = None
@@ -163,8 +100,7 @@ class Memory:
         initialized."""
         with self._lock:
             if self._shadow is None:
-                size = len(self._arena) + 2 * PAGE
-                self._shadow = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+                self._shadow = self._shadow_pages
                 self._shadow_base = ctypes.addressof(ctypes.c_char.from_buffer(self._shadow))
 
     @property
@@ -283,6 +219,29 @@ class Memory:
             self.define(base, size)
         return base
 
+    def reserve(self, size: int, guard: int) -> int:
+        """A new block of ``size`` bytes of address space, of which only pages that are accessed take memory. It
+        contains zeros, which count as initialized, and does not count as live memory.
+
+        Args:
+            guard: bytes before and after it that nothing else uses.
+
+        Raises:
+            OutOfMemory: there is no room for it.
+        """
+        with self._lock:
+            guard = align_up(guard, PAGE)
+            extent = guard + align_up(size, PAGE) + guard
+            place = self._place(extent)
+            self._serial += 1
+            base = place + guard
+            self._guards[base] = guard
+            self._add(MemoryBlock(base, size, MemoryKind.DEVICE, self._serial), extent)
+            for pages in (self._arena, self._shadow):
+                if pages is not None:
+                    pages.madvise(_MADV_NOHUGEPAGE, align_up(base - self._base, PAGE), align_up(size, PAGE))
+        return base
+
     def _place(self, extent: int) -> int:
         for n, (address, room) in enumerate(self._holes):
             if room >= extent:
@@ -312,6 +271,9 @@ class Memory:
             if block is None or block.kind is MemoryKind.REGISTERED:
                 return False
             self._remove(block)
+            if block.base in self._guards:
+                self._unreserve(block)
+                return True
             self._used -= block.size if block.kind is not MemoryKind.HEAP else 0
             self._freed.append(block)
             self._freed_bytes += self._extent[block.base]
@@ -319,6 +281,16 @@ class Memory:
                 ctypes.memset(block.base, FREED, block.size)
             self._release(QUARANTINE)
             return True
+
+    def _unreserve(self, block: MemoryBlock) -> None:
+        """Give the pages and the addresses of a reserved block back at once: it may have touched many."""
+        guard, extent = self._guards.pop(block.base), self._extent.pop(block.base)
+        first = align_up(block.base - self._base, PAGE)
+        for pages in (self._arena, self._shadow):
+            if pages is not None:
+                pages.madvise(mmap.MADV_DONTNEED, first, align_up(block.size, PAGE))
+        self._hole(block.base - guard, extent)
+        self.released += 1
 
     def _remove(self, block: MemoryBlock) -> None:
         del self._live[block.base]
@@ -416,8 +388,11 @@ class Memory:
             n = bisect.bisect_right(self._bases, address)
             around = [self._live[base] for base in self._bases[max(0, n - 1) : n + 1]]
             distance = {block: max(block.base - address, address - block.end + 1, 0) for block in around}
-            best = min(distance, key=lambda block: distance[block], default=None)
-            return (best, False) if best is not None and distance[best] <= GUARD_MAX else None
+            for block in around:  # between reserved blocks, both may have been intended: the closer one
+                if distance[block] > self._guards.get(block.base, GUARD_MAX):
+                    del distance[block]
+            best = min(distance, key=lambda b: (b.base not in self._guards, distance[b]), default=None)
+            return None if best is None else (best, False)
 
     def label(self, label: RangeLabel, *, is_exclusive: bool = False) -> None:
         """Name a range. A label replaces an earlier one with the same base, and is removed with its block.
@@ -443,6 +418,11 @@ class Memory:
             self._exclusive.add(address)
             self._table = None
             self._defined.clear()
+
+    @property
+    def has_reserved(self) -> bool:
+        """Whether there is a block of :meth:`reserve`."""
+        return bool(self._guards)
 
     @property
     def has_named_arrays(self) -> bool:
@@ -477,8 +457,12 @@ class Memory:
             entries[n].base, entries[n].size = low, high - low
         return entries, len(ranges)
 
-    def _reachable(self, block: MemoryBlock) -> list[tuple[int, int]]:
+    def reachable(self, block: MemoryBlock) -> list[tuple[int, int]]:
         """The parts of a block that kernels may access: half-open ranges, sorted and disjoint."""
+        with self._lock:
+            return self._reachable(block)
+
+    def _reachable(self, block: MemoryBlock) -> list[tuple[int, int]]:
         if block.base not in self._exclusive:
             return [(block.base, block.end)]
         ranges: list[tuple[int, int]] = []
@@ -486,7 +470,7 @@ class Memory:
             if ranges and label.low <= ranges[-1][1]:
                 ranges[-1] = (ranges[-1][0], max(ranges[-1][1], label.high))
             else:
-                ranges.append((label.low, label.high))
+                ranges += label.ranges
         return ranges
 
     def _labels_of(self, block: MemoryBlock) -> list[RangeLabel]:

@@ -10,6 +10,7 @@ import mmap
 import operator
 from dataclasses import replace
 
+from kcheck.alignment import align_up
 from kcheck.cpu.clocks import Clocks
 from kcheck.cpu.faults import place, stack
 from kcheck.cpu.memory import Memory, OutOfMemory
@@ -46,8 +47,10 @@ RACES = 256
 _BLOCKS = 1 << 24  # the most blocks of a launch; their records are only address space until they run
 _WINDOW_LEAST = 16 << 20
 _RENEW = LAST_STAMP // 2  # a launch that begins after this stamp resets the counter
+_LARGE = 1 << 32  # windows beyond this size, in which few pages are used, are not rounded up to powers of two
 _PAD = 4096  # a vector that begins inside a window may end outside it
 _MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
+_MADV_NOHUGEPAGE = 15  # Linux: a huge page for each row of an array would take 2 MiB
 
 
 class _Shadow:
@@ -63,7 +66,8 @@ class _Shadow:
         """Reserve records for ``window`` bytes, in granules of one byte; raises OSError if that fails."""
         if window <= self.window:
             return
-        self.window = max(1 << (window - 1).bit_length(), _WINDOW_LEAST)
+        power = 1 << (window - 1).bit_length()
+        self.window = max(power if window <= _LARGE else align_up(window, _LARGE), _WINDOW_LEAST)
         self.renew()
 
     def renew(self) -> None:
@@ -71,6 +75,8 @@ class _Shadow:
         self._pages = None
         self._region = 4 * self.window + _PAD
         self._pages = reserve_pages(2 * RECORDS * self._region)
+        if self.window > _LARGE:
+            self._pages.madvise(_MADV_NOHUGEPAGE)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
 
     def stamps(self) -> list[int]:
@@ -107,6 +113,7 @@ class Races:
         self._tell = _TELL(self._told)  # kept alive while code may call it
         self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
         self._starts: mmap.mmap | None = None
+        self._released = 0
 
     def begin(self, program: Program, shared: int, params: bytes, replicates: bool) -> int:
         """:meth:`prepare` for a launch of a program, given the bytes of its parameters; 0 without racecheck.
@@ -132,6 +139,9 @@ class Races:
         state = self._state
         base, size = self._memory.reach()
         try:
+            if self._released != self._memory.released:  # the records of those rows would take memory forever
+                self._released = self._memory.released
+                self._global = _Shadow()
             self._global.reserve(size)
             self._shared.reserve(shared)
             self._starts = self._starts or reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))

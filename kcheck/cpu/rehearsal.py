@@ -37,10 +37,14 @@ def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, 
 
 
 @contextmanager
-def put_back(blocks: Iterable[MemoryBlock], heap_used: int) -> Iterator[None]:
-    """Save the content of blocks, and restore it at the end. Only ``heap_used`` bytes of the heap matter."""
-    sizes = [(block.base, heap_used if block.kind is MemoryKind.HEAP else block.size) for block in blocks]
-    saved = [(base, ctypes.string_at(base, size)) for base, size in sizes]
+def put_back(memory: Memory, blocks: Iterable[MemoryBlock], heap_used: int) -> Iterator[None]:
+    """Save what kernels may access in blocks, and restore it at the end. Only ``heap_used`` bytes of the heap
+    matter."""
+    saved = []
+    for block in blocks:
+        is_heap = block.kind is MemoryKind.HEAP
+        for low, high in [(block.base, block.base + heap_used)] if is_heap else memory.reachable(block):
+            saved.append((low, ctypes.string_at(low, high - low)))
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Reads the Python source of a kernel: its parameters, and its arrays in local memory."""
+"""Where a fault comes from: the Python source of a kernel, and the instruction whose result is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable, Iterator
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.abi import FaultRecord
+from kcheck.ptx.program import Program, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +127,8 @@ def _allocations(function: ast.FunctionDef, constants: dict[str, ast.expr]) -> I
                     tuple(sizes) if len(sizes) == len(axes) else None,
                     ast.unparse(dtypes[0]).rpartition(".")[2].strip("'") if dtypes else "",
                 )
+
+
+def source_of(fault: FaultRecord, program: Program) -> Site | None:
+    """The load of an uninitialized value, the shuffle that read an exited lane, or the arithmetic that wrapped."""
+    return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None

@@ -6,7 +6,7 @@ import linecache
 import re
 from dataclasses import replace
 
-from kcheck.cpu.wrapped_indices import is_wrapped
+from kcheck.cpu.wrapped import in_words_of, is_wrapped
 from kcheck.model import Finding, Span
 
 _AXIS = re.compile(r"axis (\d+) has size ([\d,]+)")
@@ -23,7 +23,6 @@ _NAMED = re.compile(r"\s*\w+\s*=(?!=)")
 _RULES = {
     "synccheck": "check the inline assembly: Triton itself places barriers that all threads reach",
     "initcheck": "write the element first (torch.empty does not), or leave it out with mask= and other=",
-    "overflow": "compute it in 64 bits: convert an operand, as in tl.program_id(0).to(tl.int64), not the result",
     "stack": "",
 }
 
@@ -31,8 +30,8 @@ _RULES = {
 def in_words_of_triton(finding: Finding) -> Finding:
     """The finding with the program that it is in, and with a fix in Triton's terms."""
     fix = _RULES.get(finding.rule, finding.fix)
-    if is_wrapped(finding):
-        fix = _RULES["overflow"]
+    if is_wrapped(finding) or finding.rule == "overflow":
+        fix = in_words_of(finding.fix, "{}.to(tl.int64)")
     elif finding.rule == "memcheck":
         fix = _access(finding)
     elif finding.rule == "racecheck" and finding.other is not None:

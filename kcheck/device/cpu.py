@@ -245,9 +245,11 @@ class CpuBackend(CudaBackend):
             return staged
         array = self._array(
             allocation.shape,
-            allocation.strides,
+            allocation.passed_strides,
             allocation.dtype.numpy,
-            gpu_data=self._pointer(self._cuda.current_context(), address + allocation.offset, buffer.size),
+            gpu_data=self._pointer(
+                self._cuda.current_context(), address + allocation.offset, allocation.passed_size
+            ),
         )
         fetch = functools.partial(self._staging.fetch, allocation)
         return Staged(array, fetch, functools.partial(self._staging.fill, allocation))

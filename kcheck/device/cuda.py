@@ -13,6 +13,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from kcheck.cases import Allocation
 from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
@@ -21,13 +23,14 @@ from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.kinds.triton_launches import TritonLaunches, compile_error
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
-from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
+from kcheck.device.plan import TIMEOUT_FIX, LaunchFault, LayoutLeftOut
 from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.compile_errors import explain, is_compiler_error, refuse_once
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.compiled import Launched
+from kcheck.model.layouts import Spread
 from kcheck.span import as_typed
 from kcheck.triton.launcher import LaunchError
 
@@ -36,6 +39,8 @@ _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
 """CUresult codes after which every further call on the context fails. Source: CUDA Driver API, ``CUresult``."""
 _MEMORY = {700: "an illegal address", 716: "a misaligned address", 717: "an address in the wrong address space"}
 _POLL_SECONDS = 0.0005
+_SPARE_MEMORY = 256 << 20
+"""Bytes of a GPU's free memory that an array whose rows lie far apart leaves: for the other arrays of the case."""
 _MOST_SHAPES = 1_000
 
 
@@ -161,6 +166,8 @@ class CudaBackend(Uninstrumented):
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """Copy the whole allocation, including guards, to the device, and make the strided array in it."""
+        if allocation.far is not None:
+            return self._stage_far(allocation, allocation.far, buffer)
         memory = self._cuda.to_device(buffer)
         array = self._array(
             allocation.shape,
@@ -172,6 +179,32 @@ class CudaBackend(Uninstrumented):
         def fetch() -> Bytes:  # the closure keeps the array's memory alive
             made: Bytes = memory.copy_to_host()
             return made
+
+        return Staged(array, fetch)
+
+    def _stage_far(self, allocation: Allocation, far: Spread, buffer: Bytes) -> Staged:
+        """As :meth:`stage`, row by row. The gaps between rows keep what was in them.
+
+        Raises:
+            LayoutLeftOut: the device does not have so much memory.
+        """
+        free, _ = self._cuda.current_context().get_memory_info()
+        if far.span > free - _SPARE_MEMORY:
+            raise LayoutLeftOut(allocation.name, f"it takes more memory than the {self.name} has free")
+        memory = self._cuda.device_array(far.span, np.uint8)
+        rows = buffer.reshape(far.rows, far.packed)
+        starts = range(0, far.rows * far.apart, far.apart)
+        for row, start in zip(rows, starts, strict=True):
+            memory[start : start + far.packed].copy_to_device(row)
+        array = self._array(
+            allocation.shape,
+            allocation.passed_strides,
+            allocation.dtype.numpy,
+            gpu_data=memory.gpu_data.view(allocation.offset),
+        )
+
+        def fetch() -> Bytes:  # the closure keeps the array's memory alive
+            return np.concatenate([memory[start : start + far.packed].copy_to_host() for start in starts])
 
         return Staged(array, fetch)
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from kcheck.alarm import TimedOut, limited
 from kcheck.cases import CaseArrays, cotangents
+from kcheck.cases.far import HostArray
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
 from kcheck.device.places import error_place, function_place, one_line
@@ -180,11 +181,12 @@ def _called(
     timeout: float | None,
 ) -> tuple[Any, dict[str, Bytes]]:
     """The result of a call on fresh copies, and the bytes of each allocation afterwards."""
-    given, shown, memory = _arguments(spec, arrays, function, framework)
+    given, shown, passed = _arguments(spec, arrays, function, framework)
     with limited("the function", timeout), _quiet():
         result = function(**given)
+    memory = {name: one.bytes() for name, one in passed.items()}
     for name, held in shown.items():
-        view = arrays.allocations[name].view(memory[name])
+        view = passed[name].array
         if framework.device != "cpu" and name in given:
             held = as_numpy(given[name], name)
         if not np.shares_memory(held, view):
@@ -194,20 +196,20 @@ def _called(
 
 def _arguments(
     spec: OpSpec, arrays: CaseArrays, function: Callable[..., Any], framework: Framework
-) -> tuple[dict[str, Any], dict[str, Array], dict[str, Bytes]]:
+) -> tuple[dict[str, Any], dict[str, Array], dict[str, HostArray]]:
     """The arguments, with fresh copies of the inputs.
 
     Returns:
-        (the arguments in the signature by keyword; by input, the host array to check for writes; the bytes of each
+        (the arguments in the signature by keyword; by input, the host array to check for writes; a copy of each
         allocation).
     """
-    memory = {name: allocation.buffer.copy() for name, allocation in arrays.allocations.items()}
+    memory = {name: HostArray(allocation, allocation.buffer) for name, allocation in arrays.allocations.items()}
     given: dict[str, Any] = {name: int(size) for name, size in arrays.case.dims.items()}
     for name, value in arrays.params.items():
         given[name] = value if framework.name == "numpy" else value.item()
     shown = {}
     for name in spec.inputs:
-        given[name], shown[name] = passed_array(arrays.allocations[name].view(memory[name]), framework)
+        given[name], shown[name] = passed_array(memory[name].array, framework)
     return {name: given[name] for name in _keywords(function, tuple(given))}, shown, memory
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcheck.alarm import TimedOut, limited
 from kcheck.cases import POISON, Allocation, CaseArrays
+from kcheck.cases.materialize import as_contiguous
 from kcheck.dataclass import dataclass
 from kcheck.device import harvest
 from kcheck.device.base import Backend, Staged, unheard
@@ -26,7 +27,8 @@ from kcheck.device.kinds.base import Called
 from kcheck.device.kinds.objects import Objects
 from kcheck.device.passing import passed_arguments
 from kcheck.device.places import error_place, function_place
-from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
+from kcheck.device.plan import Geometry, LaunchFault, LayoutLeftOut, geometry, scalars
+from kcheck.errors import InternalError
 from kcheck.model import (
     GAPS,
     INSTRUMENTED,
@@ -146,6 +148,19 @@ class LaunchingDevice:
         self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
     ) -> Outcome:
         """As :meth:`kcheck.device.base.Device.run`. Only the first launch is instrumented."""
+        try:
+            return self._judged_run(spec, arrays, timeout, instrument)
+        except LayoutLeftOut as left:
+            self._unstage()
+            name = arrays.allocation(left.array).name
+            if arrays.allocations[name].far is None:
+                raise InternalError(f"{arrays.case.id}: {left}") from left
+            done = self.run(spec, as_contiguous(arrays, name), timeout=timeout, instrument=instrument)
+            return replace(done, notes=(*done.notes, left.why))
+
+    def _judged_run(
+        self, spec: OpSpec, arrays: CaseArrays, timeout: float | None, instrument: Collection[str]
+    ) -> Outcome:
         notes = _not_checked(spec, self._backend)
         if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
             notes += (note,)

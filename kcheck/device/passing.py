@@ -51,4 +51,4 @@ def _accessed(arg: AccessorArg, array: Allocation) -> Iterator[Argument]:
     """What an accessor of an array has: the array, then its sizes and its strides in elements."""
     yield NameArg(arg.array, None, arg.span)
     yield from (NumberArg(size, arg.span) for size in array.shape)
-    yield from (NumberArg(stride // array.dtype.itemsize, arg.span) for stride in array.strides)
+    yield from (NumberArg(stride // array.dtype.itemsize, arg.span) for stride in array.passed_strides)

@@ -41,6 +41,20 @@ TIMEOUT_FIX = "look for a loop that never ends, or raise --timeout if the kernel
 """The fix of a finding of the rule ``timeout``."""
 
 
+class LayoutLeftOut(Exception):
+    """A launch that cannot have an array with the layout ``far``. The case is launched with the array contiguous.
+
+    Attributes:
+        array: its name.
+        why: a note for the report, without sizes of the case.
+    """
+
+    def __init__(self, array: str, why: str) -> None:
+        self.array = array
+        self.why = f"the layout far of {array} was left out of some cases: {why}"
+        super().__init__(self.why)
+
+
 class LaunchFault(Exception):
     """A launch that is impossible or did not finish. The case fails with these findings."""
 
@@ -135,12 +149,12 @@ def scalar_argument(
 
     Raises:
         LaunchFault: an integer does not fit in its declared dtype.
+        LayoutLeftOut: a stride does not.
     """
     if isinstance(arg, StrideArg):
         array = arrays[arg.array]
-        stride = array.strides[arg.axis] // array.dtype.itemsize
-        what = f"the stride of {arg.array} along axis {arg.axis}"
-        return integer_argument(what, stride, arg.dtype or DEFAULT_INTEGER, arg.span)
+        stride = array.passed_strides[arg.axis] // array.dtype.itemsize
+        return stride_argument(array.name, arg, stride, arg.dtype or DEFAULT_INTEGER)
     if isinstance(arg, NumelArg):
         size = math.prod(arrays[arg.array].shape)
         return integer_argument(
@@ -155,6 +169,20 @@ def scalar_argument(
     if arg.name in params:
         return params[arg.name]
     return dim_argument(case, arg)
+
+
+def stride_argument(array: str, arg: StrideArg, stride: int, dtype: str) -> np.generic:
+    """A stride as a NumPy scalar of a dtype.
+
+    Args:
+        array: the array that owns the memory.
+
+    Raises:
+        LayoutLeftOut: the stride does not fit in the dtype: a caller with such an array could not call the kernel.
+    """
+    if DTYPES[dtype].is_integer and stride > DTYPES[dtype].max:
+        raise LayoutLeftOut(array, f"a stride does not fit in the {dtype} that the kernel takes")
+    return integer_argument(f"the stride of {arg.array} along axis {arg.axis}", stride, dtype, arg.span)
 
 
 def default_dtype(value: float) -> str:

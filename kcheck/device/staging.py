@@ -12,12 +12,17 @@ from collections.abc import Callable
 import numpy as np
 
 from kcheck.cases import POISON, Allocation
-from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
+from kcheck.cases.far import no_address_space
+from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes, extent, has_gaps, untouched
+from kcheck.model.layouts import Spread
 
 MOST = 16 << 20
 """The size in bytes of the largest block that is kept; larger arrays are allocated for each launch."""
+_FAR_GUARD = 2**31
+"""Elements that nothing else uses, before and after an array whose rows lie far apart: an offset that wrapped
+around as a signed 32-bit number leads there."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,10 +49,17 @@ class Staging:
         self._blocks: dict[str, _DeviceBlock] = {}
         self._used: dict[str, None] = {}
         self._staged: list[tuple[Allocation, int]] = []
+        self._far: dict[str, int] = {}  # addresses of arrays whose rows lie far apart, until the end of the case
 
     def place(self, allocation: Allocation, buffer: Bytes) -> int | None:
         """Copy an allocation's bytes to its block. Returns the address; None if it is too large to be kept, or if
-        another array with its name is placed."""
+        another array with its name is placed.
+
+        Raises:
+            UserError: there is no address space for an array whose rows lie far apart.
+        """
+        if allocation.far is not None:
+            return self._place_far(allocation, allocation.far, buffer)
         if buffer.size > MOST or allocation.name in self._used:
             return None
         block = self._block(allocation.name, buffer.size)
@@ -56,8 +68,26 @@ class Staging:
         self.fill(allocation, buffer)
         return block.address
 
+    def _place_far(self, allocation: Allocation, far: Spread, buffer: Bytes) -> int:
+        try:
+            address = self._memory.reserve(far.span, _FAR_GUARD * allocation.dtype.itemsize)
+        except OutOfMemory:
+            raise no_address_space(allocation.name, far.span) from None
+        self._far[allocation.name] = address
+        self.label(allocation, address)
+        self.fill(allocation, buffer)
+        return address
+
     def fill(self, allocation: Allocation, buffer: Bytes) -> None:
         """Copy bytes to the block of an allocation that :meth:`place` has placed."""
+        if allocation.far is not None:
+            address, rows = self._far[allocation.name], (allocation.far.rows, allocation.far.packed)
+            allocation.far.at(address)[...] = buffer.reshape(rows)
+            if self._tracks():
+                for low, high in allocation.far.ranges(address):
+                    self._memory.define(low, high - low)
+                self.undefine(allocation, address)
+            return
         block = self._blocks[allocation.name]
         block.content[: buffer.size] = buffer
         if self._tracks():
@@ -66,17 +96,15 @@ class Staging:
 
     def fetch(self, allocation: Allocation) -> Bytes:
         """A copy of the bytes of a placed allocation."""
+        if allocation.far is not None:
+            return allocation.far.at(self._far[allocation.name]).reshape(-1).copy()
         return self._blocks[allocation.name].content[: allocation.buffer.size].copy()
 
     def garbled(self) -> bool:
         """Whether an element of an array has bits that a launch computed from uninitialized memory, or copied."""
         _, tracked, distance = self._memory.shadow
         for allocation, address in self._staged if tracked else ():
-            size = allocation.buffer.size
-            content, shadow = (
-                np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
-                for at in (address, address + distance)
-            )
+            content, shadow = (_bytes_at(allocation, at) for at in (address, address + distance))
             undefined = (allocation.bytes_view(shadow) != 0).any(axis=-1)
             if undefined.any() and (undefined & ~untouched(allocation, content, POISON)).any():
                 return True
@@ -88,6 +116,9 @@ class Staging:
         for name in self._used:
             self._memory.hide(self._blocks[name].address)
         self._used.clear()
+        for address in self._far.values():
+            self._memory.free(address)
+        self._far.clear()
 
     def label(self, allocation: Allocation, address: int) -> None:
         """Give an array its name, and make it the only part of its block that kernels may access.
@@ -95,17 +126,20 @@ class Staging:
         Args:
             address: the address of the buffer.
         """
+        far = allocation.far
         low, high = (address + end for end in extent(allocation))
-        first, itemsize = address + allocation.offset, allocation.dtype.itemsize
+        if far is not None:
+            low, high = address + far.lead, address + (far.rows - 1) * far.apart + far.lead + far.run
         named = RangeLabel(
             allocation.name,
-            first,
+            address + allocation.offset,
             allocation.shape,
-            allocation.strides,
-            itemsize,
+            allocation.passed_strides,
+            allocation.dtype.itemsize,
             low,
             high,
             allocation.dtype.name,
+            far=far,
         )
         self._memory.label(named, is_exclusive=True)
         self._staged.append((allocation, address))
@@ -113,8 +147,12 @@ class Staging:
     def undefine(self, allocation: Allocation, address: int) -> None:
         """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison, and
         if :attr:`gaps`, those between the elements of inputs. ``address``: of the buffer."""
-        low, high = extent(allocation)
         is_output = allocation.role == "output"
+        if allocation.far is not None:  # between its rows, nothing can be accessed
+            for low, high in allocation.far.ranges(address) if is_output else ():
+                self._memory.undefine(low, high - low)
+            return
+        low, high = extent(allocation)
         if not is_output and not (self.gaps and has_gaps(allocation)):
             return
         self._memory.undefine(address + low, high - low)
@@ -134,3 +172,11 @@ class Staging:
             content = np.ctypeslib.as_array((ctypes.c_uint8 * room).from_address(address))
             block = self._blocks[name] = _DeviceBlock(address, content)
         return block
+
+
+def _bytes_at(allocation: Allocation, address: int) -> Bytes:
+    """The bytes at an address, in the order of the allocation's buffer."""
+    if allocation.far is not None:
+        return allocation.far.at(address).reshape(-1)
+    size = allocation.buffer.size
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))

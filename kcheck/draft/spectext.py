@@ -100,6 +100,10 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     if any(not array.dtype for array in sketch.arrays):
         yield "dtypes: [float32]            # TODO: every dtype that the kernel supports"
     inputs = [array for array in sketch.arrays if array.loads]
+    if strided := next((array for array in sketch.arrays if len(array.shape) > 1), None):  # its strides are passed
+        shape = f"[{', '.join(_quoted(part) for part in strided.shape)}]"
+        yield "# Rows that begin beyond 2**31 elements, and views with gaps (docs/spec.md, Layouts):"
+        yield f"#   {strided.name}: {{shape: {shape}, layouts: [contiguous, strided, far]}}"
     if inputs:
         yield "inputs:"
         yield from (f"  {array.name}: {_declared(array)}" for array in inputs)

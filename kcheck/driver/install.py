@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
-from kcheck.cpu.memory import Memory
+from kcheck.cpu.memory import FAR_ROOM, Memory
 from kcheck.dataclass import dataclass
 from kcheck.driver import context, device, launch, library, link, memory, stream, textures
 from kcheck.driver.call import Table
@@ -20,6 +21,7 @@ from kcheck.driver.repeats import Repeats
 from kcheck.driver.stub import Stub, write_stub
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding
+from kcheck.model.layouts import DEVICE_MEMORY
 
 DEFAULT_CC = (8, 0)
 _MEMORY_LIMIT, _MEMORY_LEAST = 16 << 30, 256 << 20
@@ -49,7 +51,7 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
 
     The compute capability is ``cc``, or if that is None, ``KCHECK_CC``. The cache folder is ``KCHECK_CACHE_DIR``,
     otherwise ``XDG_CACHE_HOME/kcheck``, otherwise ``~/.cache/kcheck``. The device has half of the machine's
-    memory, at most 16 GiB, and as many processors as :func:`threads` returns.
+    memory, at most 16 GiB, or ``KCHECK_DEVICE_MEMORY`` GiB, and as many processors as :func:`threads` returns.
 
     Raises:
         DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
@@ -60,7 +62,9 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
         folder = os.path.join(caches, "kcheck")
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     chosen = cc or read_cc(environment.get("KCHECK_CC", ""))
-    return DeviceSettings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), threads(environment))
+    wanted = environment.get(DEVICE_MEMORY, "")
+    memory = int(wanted) << 30 if wanted.isdecimal() and int(wanted) else min(_MEMORY_LIMIT, physical // 2)
+    return DeviceSettings(chosen, Path(folder), memory, threads(environment))
 
 
 def threads(environment: Mapping[str, str]) -> int:
@@ -128,11 +132,14 @@ def install(
 
 
 def reserve(size: int) -> Memory:
-    """Device memory of ``size`` bytes, or of half, a quarter ... if a limit on address space allows no more.
+    """Device memory of ``size`` bytes, with room for arrays whose rows lie far apart; without that room, then of
+    half, a quarter ... of the size, if a limit on address space allows no more.
 
     Raises:
         DeviceUnavailable: not even the minimum is available.
     """
+    with contextlib.suppress(OSError):
+        return Memory(size, FAR_ROOM)
     while True:
         try:
             return Memory(size)

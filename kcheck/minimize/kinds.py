@@ -8,6 +8,7 @@ from typing import Literal
 from kcheck.minimize.order import DTYPE_ORDER, number_weight
 from kcheck.minimize.search import Search
 from kcheck.model import LAYOUTS, Scalar
+from kcheck.model.layouts import far_distance, layout_kind
 
 
 def shrink_dtypes(search: Search) -> None:
@@ -33,7 +34,11 @@ def shrink_layouts(search: Search) -> None:
     if not plain or search.attempt(search.with_recipe(layouts=plain)):
         return
     for name, layouts in declared.items():
-        _first(search, "layouts", name, sorted(layouts, key=LAYOUTS.index), search.best.case.layouts)
+        _first(search, "layouts", name, sorted(layouts, key=_simplicity), search.best.case.layouts)
+
+
+def _simplicity(layout: str) -> tuple[int, int]:
+    return LAYOUTS.index(layout_kind(layout)), far_distance(layout) or 0
 
 
 def shrink_params(search: Search) -> None:

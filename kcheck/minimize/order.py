@@ -17,6 +17,7 @@ import numpy as np
 
 from kcheck.cases import is_held
 from kcheck.model import LAYOUTS, Case, Expression, OpSpec, Param, Scalar
+from kcheck.model.layouts import layout_kind
 
 Key: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -33,7 +34,7 @@ _FRACTION, _LARGE, _LARGE_FRACTION, _SPECIAL = 66, 120, 150, 200
 def recipe_key(spec: OpSpec, case: Case) -> Key:
     """The key of a case in the order, without its values."""
     sizes = tuple(case.dims[name] for name in free_dims(spec))
-    layouts = tuple(LAYOUTS.index(layout) for layout in case.layouts.values())
+    layouts = tuple(LAYOUTS.index(layout_kind(layout)) for layout in case.layouts.values())
     params = tuple(
         _weight(spec.params[name], value) for name, value in case.params.items() if spec.params[name].expr is None
     )

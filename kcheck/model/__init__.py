@@ -39,6 +39,7 @@ from kcheck.model.event import (
     SpecRefused,
     SpecStarted,
 )
+from kcheck.model.layouts import LAYOUTS, LEAST_AXES
 from kcheck.model.levels import LEVELS, STRICT, Level, Strict, as_set, is_as_strict, level_word, strictest
 from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
@@ -51,8 +52,6 @@ from kcheck.model.spec import (
     GAPS,
     INFINITE,
     INSTRUMENTED,
-    LAYOUTS,
-    LEAST_AXES,
     SANITIZERS,
     STORES,
     VALUES,

@@ -18,6 +18,15 @@ class Strict(str):
     __slots__ = ()
 
 
+class Mild(str):
+    """The level ``warn`` as a default, as opposed to one that a spec, a project or the command line sets.
+
+    It equals ``"warn"``. Findings of something that has certainly gone wrong (``Finding.certain``) are errors.
+    """
+
+    __slots__ = ()
+
+
 class OfAll(str):
     """A level that ``all`` sets. It does not replace an ``off`` of a spec."""
 
@@ -31,6 +40,7 @@ class StrictOfAll(Strict, OfAll):
 
 
 STRICT = cast(Level, Strict("error"))
+MILD = cast(Level, Mild("warn"))
 
 
 def as_set(level: Level) -> Level:

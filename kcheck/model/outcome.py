@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 from kcheck.model.coverage import Reached
-from kcheck.model.levels import Level, Strict
+from kcheck.model.levels import Level, Mild, Strict
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.span import Span
 
@@ -41,6 +41,7 @@ class Finding:
             including ``place``; otherwise empty.
         count: how often it was found, if only the first one is reported.
         unit: the name for a block in the kernel's language. A Triton program has no threads.
+        certain: an error although the level of its rule is ``warn`` by default: what it warns of has happened.
         lenient: a warning by default, and an error if the level of its rule is set to error.
         note: a warning about something that may be correct: reports show it once, as a note.
     """
@@ -62,12 +63,13 @@ class Finding:
     lenient: bool = False
     note: bool = False
     unit: Literal["block", "program"] = "block"
+    certain: bool = False
 
     def at_level(self, level: Level) -> Finding | None:
         """The finding at the level of its rule; None if that is off. Other warnings stay warnings."""
         if level == "off":
             return None
-        if level == "warn":
+        if level == "warn" and not (self.certain and isinstance(level, Mild)):
             return replace(self, severity="warn")
         return replace(self, severity="error") if self.lenient and isinstance(level, Strict) else self
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
+from kcheck.model.layouts import Spread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,12 +23,13 @@ class ArraySnapshot:
 
     Attributes:
         dtype: by name, as in DTYPES.
-        shape, strides: in elements, in bytes.
+        shape, strides: in elements, in bytes; of the buffer.
         offset: bytes from the start of the buffer to element (0, 0, ...).
         size: bytes of the buffer.
         guard: the value of every byte of the buffer that is not part of an element.
         values: the array or a view of it, with this shape and dtype; None for an output, which is poisoned before
             the launch. Along an axis of stride 0 all values are equal.
+        far: where a launch has the rows of the buffer, for the layout ``far``.
     """
 
     name: str
@@ -39,6 +41,7 @@ class ArraySnapshot:
     size: int
     guard: int
     values: Values | None
+    far: Spread | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

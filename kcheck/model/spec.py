@@ -13,23 +13,10 @@ from typing import Literal, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.model.baseline import Limit
 from kcheck.model.calls import Argument, CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
-from kcheck.model.levels import Level
+from kcheck.model.levels import MILD, Level
 from kcheck.span import Span
 
 Scalar: TypeAlias = int | float | bool
-LEAST_AXES: Mapping[str, int] = {
-    "contiguous": 0,
-    "padded": 2,
-    "strided": 1,
-    "transposed": 2,
-    "swapped": 3,
-    "offset": 0,
-    "broadcast": 1,
-    "reversed": 1,
-    "channels_last": 3,
-}
-"""Every layout, the simplest first, with the number of axes that it requires."""
-LAYOUTS = tuple(LEAST_AXES)
 FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
 """The distributions of a float array without ``values``."""
 INFINITE = ("inf_injected", "empty_rows", "empty_tiles")
@@ -39,7 +26,7 @@ SANITIZERS: Mapping[str, Level] = {
     "racecheck": "error",
     "initcheck": "error",
     "synccheck": "error",
-    "overflow": "warn",
+    "overflow": MILD,
     "unwritten": "error",
     "mutated": "error",
     "nondeterministic": "error",

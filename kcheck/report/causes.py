@@ -22,10 +22,11 @@ from kcheck.report.wording import SYMPTOMS
 
 _RULES = (
     *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be checked
-    *("launch", "timeout", "memcheck", "guard", "mutated"),  # faults
+    *("launch", "timeout"),
+    "overflow",  # of an index: the accesses that use it stray
+    *("memcheck", "guard", "mutated"),  # faults
     *("synccheck", "racecheck"),
     *("initcheck", "unwritten"),
-    "overflow",
     *("mismatch", "invariant", "nondeterministic", "unchecked"),  # values
 )
 """The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""

@@ -68,6 +68,10 @@ def execute(
             arrays = materialize(spec, case, limit=timeout)
         size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
         wanted = every_instrument(spec, device) if instrument is None else instrument(size)
+        if "overflow" in every_instrument(spec, device) and any(
+            allocation.far is not None for allocation in arrays.allocations.values()
+        ):
+            wanted = {*wanted, "overflow"}  # what the layout far is for
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
         ran = time.monotonic()
         expected = Expected(spec, arrays, timeout)

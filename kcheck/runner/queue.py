@@ -101,7 +101,8 @@ def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:
     if {array.name for array in made.arrays} != held.allocations.keys():
         return False
     return all(
-        (array.strides, array.offset, array.size) == (other.strides, other.offset, other.buffer.size)
+        (array.strides, array.offset, array.size, array.far)
+        == (other.strides, other.offset, other.buffer.size, other.far)
         and (array.values is None or array.values.tobytes() == other.view().tobytes())
         for array in made.arrays
         for other in (held.allocations[array.name],)

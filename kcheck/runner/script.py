@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.alignment import ceil_div
 from kcheck.cases import CaseArrays
 from kcheck.device.call import keywords, load_launcher
 from kcheck.device.plan import geometry, scalar_argument, scalars
 from kcheck.errors import UserError
 from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
+from kcheck.model.layouts import DEVICE_MEMORY
 from kcheck.runner.reproduce import Reproduced
 from kcheck.specfile.discover import reach
 from kcheck.specfile.kinds import KINDS
@@ -65,6 +67,8 @@ def packed(dtype, shape, text):
 ARRAYS = {{
 {arrays}
 }}
+# name: (rows, bytes from row to row in ARRAYS and on the device, strides on the device): rows that lie far apart
+FAR = {far}
 OUTPUTS = {outputs}  # by output, the array that shares its memory; outputs are filled with 0xA5 before the launch
 MUTABLE = {mutable}
 MUST_WRITE = {must_write}
@@ -103,6 +107,25 @@ def made(name):
     return buffer
 
 
+def placed(name, buffer):
+    """The memory of an array on the device."""
+    if name not in FAR:
+        return cuda.to_device(buffer)
+    rows, packed, apart, _ = FAR[name]
+    memory = cuda.device_array((rows - 1) * apart + packed, np.uint8)
+    for row in range(rows):
+        memory[row * apart : row * apart + packed].copy_to_device(buffer[row * packed : (row + 1) * packed])
+    return memory
+
+
+def fetched(name, memory):
+    """The bytes of an array after the launch."""
+    if name not in FAR:
+        return memory.copy_to_host()
+    rows, packed, apart, _ = FAR[name]
+    return np.concatenate([memory[row * apart : row * apart + packed].copy_to_host() for row in range(rows)])
+
+
 def differs(actual, expected, allowed):
     """Whether an element is beyond what is allowed; NaN and infinities must match."""
     if expected != expected or abs(expected) == float("inf"):
@@ -113,9 +136,14 @@ def differs(actual, expected, allowed):
 def main():
     warnings.simplefilter("ignore")  # Numba advises against a grid as small as this one
     before = {{name: made(name) for name in ARRAYS}}
-    memory = {{name: cuda.to_device(buffer) for name, buffer in before.items()}}
+    memory = {{name: placed(name, buffer) for name, buffer in before.items()}}
     array = {{
-        name: DeviceNDArray(shape, strides, np.dtype(dtype), gpu_data=memory[name].gpu_data.view(offset))
+        name: DeviceNDArray(
+            shape,
+            FAR[name][3] if name in FAR else strides,
+            np.dtype(dtype),
+            gpu_data=memory[name].gpu_data.view(offset),
+        )
         for name, (dtype, shape, strides, offset, _, _, _) in ARRAYS.items()
     }}
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +154,7 @@ def main():
         function = load(folder, {path!r}, {function!r})
         {launch}
         cuda.synchronize()
-    after = {{name: held.copy_to_host() for name, held in memory.items()}}
+    after = {{name: fetched(name, held) for name, held in memory.items()}}
 
     wrong = 0
     for output, index, expected, allowed in EXPECTED:
@@ -200,10 +228,11 @@ def script(done: Reproduced, name: str) -> str:
         version=__version__,
         spec=spec.path,
         seed=done.case.seed,
-        lines=_lines(name, [rule for rule in seen if rule not in ("memcheck", "synccheck")]),
+        lines=_lines(name, [rule for rule in seen if rule not in ("memcheck", "synccheck")], arrays),
         imports="import ml_dtypes\n" if _extended(spec, executed.arrays) else "",
         files="\n".join(f"    {path!r}: {_literal(text)}," for path, text in _files(spec, function.path)),
         arrays="\n".join(_array_row(array) for array in arrays),
+        far=_far_rows(arrays),
         outputs=repr(owners),
         mutable=repr(sorted({*spec.mutates, *executed.arrays.aliases.values()})),
         must_write=spec.sanitize["unwritten"] == "error",
@@ -218,10 +247,16 @@ def script(done: Reproduced, name: str) -> str:
     return body
 
 
-def _lines(name: str, switched_on: Sequence[str]) -> str:
+def without_gpu(arrays: Iterable[ArraySnapshot]) -> str:
+    """What comes before ``kcheck exec`` in a line that runs the file without a GPU: the memory that it needs."""
+    spans = sum(array.far.span for array in arrays if array.far is not None)
+    return f"{DEVICE_MEMORY}={ceil_div(spans, 1 << 30) + 16} " if spans else ""
+
+
+def _lines(name: str, switched_on: Sequence[str], arrays: Iterable[ArraySnapshot]) -> str:
     """The lines of the docstring that say how to run the file."""
     plain = f"python {shlex.quote(name)}"
-    cpu = f"kcheck exec{''.join(f' --sanitize {rule}' for rule in switched_on)} -- {plain}"
+    cpu = f"{without_gpu(arrays)}kcheck exec{''.join(f' --sanitize {rule}' for rule in switched_on)} -- {plain}"
     lines = f"  {plain:<{len(cpu)}}    with a CUDA GPU\n  {cpu}    without one"
     return lines.replace("\\", "/").replace('"""', "'")
 
@@ -250,6 +285,15 @@ def _array_row(array: ArraySnapshot) -> str:
     dtype = _dtype(array.dtype)
     head = f"{dtype}, {array.shape}, {array.strides}, {array.offset}, {array.size}, {array.guard}"
     return f"    {array.name!r}: (\n        {head},\n        {_elements(array, dtype)},\n    ),"
+
+
+def _far_rows(arrays: Iterable[ArraySnapshot]) -> str:
+    rows = [
+        f"{array.name!r}: {(far.rows, far.packed, far.apart, far.strides(array.strides))}"
+        for array in arrays
+        if (far := array.far) is not None
+    ]
+    return f"{{{', '.join(rows)}}}"
 
 
 def _elements(array: ArraySnapshot, dtype: str) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kcheck.model import (
     DTYPES,
-    LAYOUTS,
-    LEAST_AXES,
     Choices,
     Dim,
     Example,
@@ -20,13 +18,19 @@ from kcheck.model import (
     Param,
     Range,
     Scalar,
-    Span,
     TypeVariable,
 )
 from kcheck.specfile.distribution import Target, read_distributions, unfit, with_infinities
+from kcheck.specfile.layouts import read_layouts
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import MAX_SIZE, CycleError, dependency_order, parse, shorten
+from kcheck.symbolic import (
+    MAX_SIZE,
+    CycleError,
+    dependency_order,
+    parse,
+    shorten,
+)
 from kcheck.symbolic import names as names_of
 
 _SIZES: tuple[Kind, ...] = ("dim", "param")
@@ -218,39 +222,6 @@ def _array_dtype(reader: Reader, entry: YamlEntry, rest: YamlMap | None, noun: s
     return None
 
 
-def check_layout(reader: Reader, span: Span, layout: str, name: str, ndim: int | None, written: str) -> bool:
-    """Whether an array may have a layout; reports a fault if not.
-
-    Args:
-        written: why the kernel writes to the array; empty if it does not.
-    """
-    if layout == "broadcast" and written:
-        what = f"{name!r} cannot be broadcast: {written}, and its elements would share memory"
-        reader.fault(span, what, "use broadcast only for inputs that the kernel does not write")
-        return False
-    least = LEAST_AXES[layout]
-    if ndim is not None and ndim < least:
-        axes = f"{ndim} {'axis' if ndim == 1 else 'axes'}"
-        reader.fault(span, f"{name!r} cannot be {layout}: it has {axes}", f"{layout} needs at least {least}")
-        return False
-    return True
-
-
-def _layouts(
-    reader: Reader, rest: YamlMap | None, name: str, ndim: int | None, written: str
-) -> tuple[str, ...] | None:
-    node = reader.get(rest, "layouts")
-    if node is None:
-        return ("contiguous",)
-    found: list[str] = []
-    for item in reader.items(node):
-        layout = reader.text(item)
-        if layout not in LAYOUTS or not check_layout(reader, item.span, layout, name, ndim, written):
-            return None
-        found.append(layout)
-    return tuple(found) if found and len(set(found)) == len(found) else None
-
-
 def read_inputs(reader: Reader, entries: list[YamlEntry], written: dict[str, str]) -> dict[str, Input]:
     """The inputs whose declarations are valid.
 
@@ -263,7 +234,7 @@ def read_inputs(reader: Reader, entries: list[YamlEntry], written: dict[str, str
         shape = _shape(reader, shape_node)
         dtype = _array_dtype(reader, entry, rest, "input")
         ndim = ndim_of(entry)
-        layouts = _layouts(reader, rest, entry.key, ndim, written.get(entry.key, ""))
+        layouts = read_layouts(reader, rest, entry.key, ndim, written.get(entry.key, ""))
         earlier = tuple(before.key for before in entries[:position])
         target = Target(entry.key, reader.concrete(dtype), ndim, earlier)
         values = read_distributions(reader, reader.get(rest, "values"), target)
@@ -284,7 +255,7 @@ def read_outputs(reader: Reader, entries: list[YamlEntry], inputs: dict[str, Inp
         alias_node = reader.get(rest, "alias")
         alias: str | None = None
         if alias_node is None:
-            layouts = _layouts(reader, rest, entry.key, ndim_of(entry), "it is an output")
+            layouts = read_layouts(reader, rest, entry.key, ndim_of(entry), "it is an output")
         else:
             alias = reader.reference(alias_node, ("input",), "input", "alias")
             layouts = _aliased_layouts(reader, entry, rest, alias, inputs)

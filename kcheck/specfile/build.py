@@ -58,6 +58,7 @@ from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
 from kcheck.specfile.kinds import Parameters
+from kcheck.specfile.layouts import check_far
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.project import PROFILE_SOURCE, Settings, read_project
 from kcheck.specfile.reader import Reader
@@ -233,6 +234,7 @@ class _Build:
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         variables = read_variables_of_module(reader, arrays, kernel)
+        check_far(reader, arrays, aliases, kernel[0] if kernel else None, launch, variables)
         launcher, function = read_launcher(reader), read_function(reader, aliases)
         framework, gradients = read_framework(reader, inputs)
         rules = self._rules(arrays, kernel)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kcheck.model import LAYOUTS, Choices, Dim, Distribution, Example, Expression, Input, Range, Scalar
+from kcheck.model import Choices, Dim, Distribution, Example, Expression, Input, Range, Scalar
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.arrays import check_layout, ndim_of, param_value
+from kcheck.specfile.arrays import ndim_of, param_value
 from kcheck.specfile.distribution import Target, read_distribution
+from kcheck.specfile.layouts import check_layout, read_layout
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode
 from kcheck.symbolic import Solver
@@ -145,7 +146,7 @@ class _Example:
             if entry.key not in arrays:
                 self.reader.unknown(entry.span, entry.key, ("input", "output"), "array", "example")
                 continue
-            layout = self.reader.text(entry.value)
+            layout = read_layout(self.reader, entry.value)
             written = self.written.get(entry.key, "")
             if entry.key in self.sections["outputs"]:
                 written = "it is an output"
@@ -153,7 +154,7 @@ class _Example:
                     what = f"{entry.key!r} shares the memory of its input, so it cannot have its own layout"
                     self.reader.fault(entry.span, what, "set it on the input")
                     continue
-            if layout not in LAYOUTS:
+            if layout is None:
                 self.whole = False
             elif check_layout(
                 self.reader, entry.value.span, layout, entry.key, ndim_of(arrays[entry.key]), written

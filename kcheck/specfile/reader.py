@@ -238,7 +238,7 @@ class Reader:
 
     def _check_names(self, node: YamlScalar, tree: Node, kinds: tuple[Kind, ...], where: str) -> None:
         seen: set[str] = set()
-        noun = "name" if len(kinds) > 1 else kinds[0]
+        noun = kinds[0] if len(kinds) == 1 else "name"
         for found in name_nodes(tree):
             if found.name.startswith(f"{SIZEOF}("):
                 self._check_size_of(node, found, kinds, where)

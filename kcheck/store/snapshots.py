@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from kcheck.model import DTYPES, ArraySnapshot, Case, Snapshot
+from kcheck.model.layouts import Spread
 from kcheck.store.documents import DocumentRefused, dumps, loads
 
 DIGEST_BYTES = 16
@@ -54,6 +55,7 @@ def pack(snapshot: Snapshot) -> tuple[str, dict[bytes, bytes]]:
                 "size": array.size,
                 "guard": array.guard,
                 "values": None if name is None else name.hex(),
+                **({} if array.far is None else {"far": _far_fields(array.far)}),
             }
         )
     document = {
@@ -169,7 +171,12 @@ def _array(document: Mapping[str, Any], blob: Callable[[bytes], bytes]) -> Array
         _whole(document["size"]),
         _whole(document["guard"]),
         values,
+        Spread(*map(_whole, document["far"])) if "far" in document else None,
     )
+
+
+def _far_fields(far: Spread) -> list[int]:
+    return [far.rows, far.lead, far.run, far.packed, far.apart]
 
 
 _ROLES = ("input", "output")

@@ -25,7 +25,7 @@ def test_the_names_of_the_schema_are_those_of_the_model() -> None:
     """Dtypes, layouts, sanitizers and distributions are the same lists, in the same order where order shows."""
     defs = _SCHEMA["definitions"]
     assert defs["dtype"]["enum"] == list(DTYPES)
-    assert defs["layout"]["enum"] == list(LAYOUTS)
+    assert defs["layout"]["anyOf"][0]["enum"] == list(LAYOUTS)
     assert list(_SCHEMA["properties"]["sanitize"]["properties"]) == list(SANITIZERS)
     bare, mapping = defs["distribution"]["anyOf"]
     assert set(bare["enum"]) == {

@@ -10,7 +10,7 @@ from kcheck.device.kinds.base import Passed
 from kcheck.device.kinds.entry import Parameter, difference, number_as, pack, raw_bytes, shape_told
 from kcheck.device.kinds.modules import address
 from kcheck.device.kinds.structs import layout_faults, placed
-from kcheck.device.plan import integer_argument
+from kcheck.device.plan import integer_argument, stride_argument
 from kcheck.errors import SpecError
 from kcheck.model import (
     DTYPES,
@@ -21,6 +21,7 @@ from kcheck.model import (
     NumberArg,
     NumelArg,
     OpSpec,
+    StrideArg,
     StructArg,
     TextureArg,
 )
@@ -120,6 +121,7 @@ def fitted(parameters: Sequence[Parameter], passed: Sequence[Passed]) -> list[Pa
 
     Raises:
         LaunchFault: such an integer is too large for its parameter.
+        LayoutLeftOut: such a stride is.
     """
     return [_fitted(*pair) for pair in zip(parameters, passed, strict=False)] + list(passed[len(parameters) :])
 
@@ -132,6 +134,9 @@ def _fitted(parameter: Parameter, passed: Passed) -> Passed:
     is_open = not passed.is_array and not passed.is_param and argument.dtype is None
     if not is_open or not wanted or not DTYPES[wanted].is_integer or wanted == passed.dtype:
         return passed
+    if isinstance(argument, StrideArg):
+        value = stride_argument(argument.array, argument, int(passed.value), wanted)
+        return replace(passed, value=value, dtype=wanted)
     what = called(passed).partition(" as ")[0].strip("'")
     return replace(passed, value=integer_argument(what, int(passed.value), wanted, argument.span), dtype=wanted)
 

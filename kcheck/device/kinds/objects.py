@@ -176,7 +176,7 @@ def _check(arg: TextureArg, owner: Allocation) -> None:
         what = f"the last axis of {arg.array!r} has {owner.shape[-1]} elements, but 'channels' is {arg.channels}"
         raise SpecError([Fault(arg.span, what, "make them equal")])
     texel = owner.dtype.itemsize
-    inner = owner.strides[-2:] if arg.channels > 1 else owner.strides[-1:]
+    inner = owner.passed_strides[-2:] if arg.channels > 1 else owner.passed_strides[-1:]
     wanted = (texel * arg.channels, texel) if arg.channels > 1 else (texel,)
     shape = owner.shape[-len(inner) :]
     if any(s != w and n > 1 for s, w, n in zip(inner, wanted, shape, strict=True)):
@@ -185,7 +185,7 @@ def _check(arg: TextureArg, owner: Allocation) -> None:
 
 
 def _box(arg: TextureArg, owner: Allocation, start: int) -> _Box:
-    shape, strides = list(owner.shape), list(owner.strides)
+    shape, strides = list(owner.shape), list(owner.passed_strides)
     if arg.channels > 1:
         shape.pop()
         strides.pop()

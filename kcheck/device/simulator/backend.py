@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcheck.cases import Allocation
+from kcheck.cases.far import HostArray
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import Modules
@@ -68,10 +69,10 @@ class SimulatorBackend(Uninstrumented):
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """Make the array a view of a copy: host memory is also device memory here."""
-        memory = buffer.copy()
-        array = self._simulation.device_array(allocation.view(memory))
+        held = HostArray(allocation, buffer)
+        array = self._simulation.device_array(held.array)
         setattr(array, NAME, allocation.name)
-        return Staged(array, lambda: memory)
+        return Staged(array, held.bytes)
 
     def unstage(self) -> None:
         """No effect: memory is freed with the last reference to it."""
