@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+from kcheck.cases.room import Room
 from kcheck.model import Choices, OpSpec, Range
 from kcheck.rng import derive
 from kcheck.symbolic import Solver
@@ -54,6 +55,7 @@ class Corners:
     ) -> None:
         self._solver = Solver(spec.dims, spec.constraints)
         self._elements, self._drawn = elements, drawn
+        self._room = Room(spec, self._solver)
         self._domains: dict[str, range | tuple[int, ...]] = {}
         for name, dim in spec.dims.items():
             if isinstance(dim.domain, Choices):
@@ -155,7 +157,8 @@ class Corners:
         return sizes
 
     def _fits(self, sizes: Sizes) -> bool:
-        return self._work(sizes) <= _MOST_WORK and self._elements(sizes) <= _MOST_ELEMENTS
+        is_quick = self._work(sizes) <= _MOST_WORK and self._elements(sizes) <= _MOST_ELEMENTS
+        return is_quick and (self._room.always_fits or self._room.fits(sizes))
 
     def _work(self, sizes: Mapping[str, int]) -> int:
         return math.prod(max(1, sizes[name]) for name in self._domains)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from kcheck.cases.room import Room
 from kcheck.errors import SpecError
 from kcheck.model import Choices, Expression, Fault, OpSpec, Range, Span
 from kcheck.rng import Xorshift128Plus
@@ -100,6 +101,22 @@ class Shapes:
                 self._boundaries[name] = boundary_sizes(
                     dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *block)))
                 )
+        self._room = Room(spec, self._solver)
+        if not self._room.always_fits:
+            self._narrow(block)
+
+    def _narrow(self, block: tuple[int, ...]) -> None:
+        """Limit each dim to the sizes that fit in memory if the others are small."""
+        for name, domain in tuple(self._drawn.items()):
+            most = self._room.most(name)
+            if most is None:  # nothing fits
+                continue
+            if isinstance(domain, Range):
+                self._drawn[name] = narrowed = Range(domain.low, most, domain.tiles)
+                tiles = tuple(dict.fromkeys((*domain.tiles, *block)))
+                self._boundaries[name] = boundary_sizes(narrowed, tiles)
+            else:
+                self._drawn[name] = Choices(tuple(value for value in domain.values if value <= most))
 
     @property
     def boundaries(self) -> Mapping[str, tuple[int, ...]]:
@@ -128,14 +145,14 @@ class Shapes:
             sizes = dict(start)
             for name in order:
                 sizes[name] = self._size(name, streams[name], sizes)
-            complete = self._complete(sizes, fixed)
+            complete = self._fitted(self._complete(sizes, fixed), order, fixed)
             if complete is not None:
                 return complete
         for turn in range(_GUIDED_ATTEMPTS if streams else 0):
             # A different dim first: with N == M * M, every M has an N, but few N have an M.
             first = turn % len(order)
             guided = self._guided([*order[first:], *order[:first]], streams, start)
-            complete = None if guided is None else self._complete(guided, fixed)
+            complete = self._fitted(None if guided is None else self._complete(guided, fixed), order, fixed)
             if complete is not None:
                 return complete
         for kept in (*(order[:count] for count in range(len(order) - 1, 0, -1)), []):
@@ -143,8 +160,33 @@ class Shapes:
             partial = {**start, **{name: sizes[name] for name in kept}}
             found = self._solver.witness(partial)
             if found.status == "found" and self._agrees(found.sizes, fixed):
-                return dict(found.sizes)
+                complete = self._fitted(dict(found.sizes), order, fixed)
+                if complete is not None:
+                    return complete
         raise SpecError([self._fault(sizes, place)])
+
+    def _fitted(
+        self, sizes: dict[str, int] | None, order: list[str], fixed: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """The sizes if they fit in memory, otherwise with the dims that were drawn last as small as needed: the
+        first keeps its size. None if a constraint does not allow that. What an example states is not changed."""
+        if sizes is None or self._room.always_fits or not order or self._room.fits(sizes):
+            return sizes
+        drawn = {name: sizes[name] for name in self._drawn}
+        for name in reversed(order):
+            most = self._room.largest(drawn, name, drawn[name])
+            domain = self._drawn[name]
+            low = min(domain.values) if isinstance(domain, Choices) else domain.low
+            for n in _downwards(domain, low if most is None else most, low):
+                complete = self._complete({**drawn, name: n}, fixed)
+                if complete is not None and (most is None or self._room.fits(complete)):
+                    drawn[name] = n
+                    break
+            else:
+                return None
+            if most is not None:
+                return complete
+        return None
 
     def _size(self, name: str, stream: Xorshift128Plus, others: Mapping[str, int]) -> int:
         """One draw for one dim: a boundary size or an open class, each with equal probability."""
@@ -286,6 +328,14 @@ def _outwards(domain: Choices | Range, size: int, low: int, high: int) -> Iterat
             yield size + distance
         if distance and size - distance >= low:
             yield size - distance
+
+
+def _downwards(domain: Choices | Range, size: int, low: int) -> Iterator[int]:
+    """The sizes of a domain from ``size`` down to ``low``, at most _WALK of them in a range."""
+    if isinstance(domain, Choices):
+        yield from sorted((n for n in domain.values if low <= n <= size), reverse=True)
+    else:
+        yield from range(size, max(low, size - _WALK) - 1, -1)
 
 
 def _holds(constraint: Expression, sizes: Mapping[str, int]) -> bool:

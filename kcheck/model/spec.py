@@ -33,6 +33,7 @@ SANITIZERS: Mapping[str, Level] = {
 }
 """Every sanitizer with its default level."""
 DEFAULT_CASES = 100
+DEFAULT_MEMORY = 256_000_000
 DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers that need instrumented code, which is compiled separately and runs slower."""
@@ -264,6 +265,8 @@ class OpSpec:
         targets: those of ``artifact``, otherwise those of the project.
         compile: the options in ``compile:``.
         debug_code: whether cases run code that is compiled without optimizations.
+        memory: the most bytes that the arrays of an ordinary case take.
+        huge: whether a run adds cases whose arrays take more.
         function: the array function of a ``function:``, which replaces kernel and launch.
         framework: the framework of its arrays.
         gradients: the inputs by which the derivatives of the function are checked.
@@ -305,6 +308,8 @@ class OpSpec:
     judged: bool = True
     compile: CompileOptions | None = None
     debug_code: bool = False
+    memory: int = DEFAULT_MEMORY
+    huge: bool = True
     profile_count: int | None = None
     function: FunctionRef | None = None
     framework: Framework = Framework()

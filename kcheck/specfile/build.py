@@ -59,6 +59,7 @@ from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
 from kcheck.specfile.kinds import Parameters
 from kcheck.specfile.layouts import check_far
+from kcheck.specfile.memory import read_memory
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.project import PROFILE_SOURCE, Settings, read_project
 from kcheck.specfile.reader import Reader
@@ -241,6 +242,7 @@ class _Build:
         artifact = read_artifact(reader, self.settings.targets)
         examples = read_examples(reader, dims, solver, sections, inputs, written)
         count, seed = (reader.integer(get(get(top, "cases"), key)) for key in ("count", "seed"))
+        memory = read_memory(reader)
         op = reader.text(get(top, "op"))
         if (
             reader.faults
@@ -293,6 +295,8 @@ class _Build:
             framework=framework,
             gradients=gradients,
             variables=variables,
+            memory=memory,
+            huge=reader.text(get(top, "huge")) != "off",
         )
 
     def _has_all(self, sections: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> bool:

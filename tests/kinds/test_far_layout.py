@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,6 @@ def test_a_failure_is_minimized_replayed_and_written_as_a_script(tmp_path: Path)
     text = (project.root / "bug.py").read_text()
     needed = re.search(r"(KCHECK_DEVICE_MEMORY)=(\d+) kcheck exec", text)
     assert needed is not None, text[:800]
-    script = project.kcheck("exec", "--", "python", "bug.py", **{needed[1]: needed[2]})
+    script = project.kcheck("exec", "--", sys.executable, "bug.py", **{needed[1]: needed[2]})
     assert script.returncode == 1, script.stderr
     assert "in no row" in script.stderr or "<- wrong" in script.stdout, (script.stdout, script.stderr)
