@@ -22,11 +22,10 @@ from kcheck.report.wording import SYMPTOMS
 
 _RULES = (
     *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be checked
-    *("launch", "timeout"),
-    "overflow",  # of an index: the accesses that use it stray
-    *("memcheck", "guard", "mutated"),  # faults
+    *("launch", "timeout", "memcheck", "guard", "mutated"),  # faults
     *("synccheck", "racecheck"),
     *("initcheck", "unwritten"),
+    "overflow",
     *("mismatch", "invariant", "nondeterministic", "unchecked"),  # values
 )
 """The rules; each may explain those after it. A rule that is not listed comes before the rules about values."""
@@ -83,6 +82,7 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
         key: _CORRUPTED if all(_is_corrupted(key, keys) for keys in sets if key in keys) else _rank(key)
         for key in counts
     }
+    ranks |= {key: _STRAYED for keys in sets for key in keys if _is_of_wrapped_index(key, keys)}
     order = sorted(counts, key=lambda key: (ranks[key], -counts[key], _by_line(key)))
     place = {key: number for number, key in enumerate(order)}
     owner = [min(keys, key=place.__getitem__) for keys in sets]
@@ -106,7 +106,14 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
 def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """The findings of a case that may explain a mismatch, and the others; each list is ordered causes first."""
     keys = [_key(finding) for finding in found]
-    ordered = sorted(found, key=lambda f: _CORRUPTED if _is_corrupted(_key(f), keys) else _order(f.rule))
+
+    def rank(one: Finding) -> float:
+        key = _key(one)
+        if _is_of_wrapped_index(key, [_key(other) for other in found if other.severity == "error"]):
+            return _STRAYED
+        return _CORRUPTED if _is_corrupted(key, keys) else _order(one.rule)
+
+    ordered = sorted(found, key=rank)
     first = _order("mismatch")
     return [f for f in ordered if _order(f.rule) < first], [f for f in ordered if _order(f.rule) >= first]
 
@@ -117,6 +124,14 @@ def _order(rule: str) -> int:
 
 _CORRUPTED = _RULES.index("initcheck") + 0.5
 """The rank of a memcheck finding whose address another finding explains."""
+
+
+_STRAYED = _RULES.index("overflow") + 0.5
+"""The rank of a memcheck finding in a kernel with an error of overflow: the index of the access wrapped around."""
+
+
+def _is_of_wrapped_index(key: Key, shown: Collection[Key]) -> bool:
+    return key[0] == "memcheck" and any(other[0] == "overflow" and other[1] == key[1] for other in shown)
 
 
 def _is_corrupted(key: Key, shown: Collection[Key]) -> bool:
