@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+from kcheck.cases.huge import HUGE
 from kcheck.cases.room import Room
 from kcheck.model import Choices, OpSpec, Range
 from kcheck.rng import derive
@@ -37,9 +38,9 @@ def corner_seed(master: int, corner: str) -> int:
 
 
 def corner_of(seed: int) -> str | None:
-    """Which corner a case seed is; None if it is an ordinary one."""
+    """Which corner or huge case (of HUGE) a case seed is; None if it is an ordinary one."""
     check = seed >> _HALF
-    return next((corner for corner in CORNERS if derive(seed & _LOW, corner) >> _HALF == check), None)
+    return next((word for word in (*CORNERS, *HUGE) if derive(seed & _LOW, word) >> _HALF == check), None)
 
 
 class Corners:

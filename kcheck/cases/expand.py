@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kcheck.cases.corners import Corners, corner_of
 from kcheck.cases.far import MOST_ROWS, far_axis
+from kcheck.cases.huge import HUGE, HugeSizes, huge_count
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import check_legal, concrete, free_axes, resolve
@@ -48,6 +49,7 @@ class Expander:
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
         self._shapes = Shapes(spec)
+        self._huge = HugeSizes(spec)
         self._corners = Corners(spec, self._elements, self._drawn)
         expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
@@ -62,7 +64,10 @@ class Expander:
         spec = self._spec
         stated = example if example is not None else Example(spec.span)
         corner = corner_of(seed) if example is None else None
-        dims = self._corners.sizes(corner) if corner is not None else None
+        if corner in HUGE:
+            dims = self._huge.sizes(HUGE.index(corner))
+        else:
+            dims = self._corners.sizes(corner) if corner is not None else None
         if dims is None:
             dims = self._shapes.draw(seed, stated.dims, stated.span)
         dtypes = {
@@ -80,8 +85,19 @@ class Expander:
                 layouts[name] = layouts[array.alias]
             else:
                 layouts[name] = self._layout(seed, array, stated, values.get(name), dims)
+        if corner in HUGE:
+            layouts = dict.fromkeys(layouts, "contiguous")
         params = self._params(seed, dims, dtypes, stated)
         return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
+
+    @property
+    def has_ordinary(self) -> bool:
+        """Whether any sizes fit in memory."""
+        return self._shapes.some_fit
+
+    def huge_cases(self, count: int) -> list[str]:
+        """The words of the huge cases that a run of ``count`` generated cases adds."""
+        return [word for n, word in enumerate(HUGE[: huge_count(count)]) if self._huge.sizes(n) is not None]
 
     def has_corner(self, corner: str) -> bool:
         """Whether the spec has one of CORNERS, and it differs from those before it."""
@@ -193,6 +209,11 @@ class Expander:
                     fix = error.fix or "add a constraint that excludes such dims"
                     raise SpecError([Fault(param.expr.span, what, fix)]) from None
         return {name: found[name] for name in self._spec.params}
+
+
+def is_sampled(spec: OpSpec, case: Case) -> bool:
+    """Whether a case is a sampled launch: a huge one, whose arrays do not fit in memory."""
+    return corner_of(case.seed) in HUGE and HugeSizes(spec).is_huge(case.dims)
 
 
 def expand(spec: OpSpec, seed: int, label: str = "seed") -> Case:

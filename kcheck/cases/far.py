@@ -162,6 +162,6 @@ def reserved(size: int, name: str) -> mmap.mmap:
 def no_address_space(name: str, size: int) -> UserError:
     """The error for an array that cannot be reserved."""
     return UserError(
-        f"no address space is left for {name!r} with the layout far, which reserves {size / 2**30:,.1f} GiB; "
-        "raise ulimit -v, or remove 'far' from its layouts"
+        f"no address space is left for {name!r}, which reserves {size / 2**30:,.1f} GiB; "
+        "raise ulimit -v, remove 'far' from its layouts, or add --huge off"
     )

@@ -163,6 +163,7 @@ class Allocation:
         buffer: 1-D uint8; aligned to 256 bytes. Guard bytes are before, after and between elements.
         guard: the guard byte.
         far: where a launch has the rows of the buffer, for the layout ``far``; None: as in the buffer.
+        reserved: bytes of address space of an array of a huge case, which has no buffer: it contains zeros.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Allocation:
     buffer: npt.NDArray[np.uint8]
     guard: int
     far: Spread | None = None
+    reserved: int = 0
 
     @property
     def passed_strides(self) -> tuple[int, ...]:
@@ -183,7 +185,7 @@ class Allocation:
     @property
     def passed_size(self) -> int:
         """Bytes of memory from the first byte of the buffer to the last, where a launch has it."""
-        return self.buffer.size if self.far is None else self.far.span
+        return self.reserved or (self.buffer.size if self.far is None else self.far.span)
 
     def view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
         """The array as a view of its buffer, or of another buffer of the same size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, OpSpec, Output
 from kcheck.model.layouts import is_far
 from kcheck.specfile.load import load_function
+
+_MOST_DRAWN = 16 << 20
+"""The largest array, in bytes, whose values are drawn in a huge case."""
 
 MEMORY_LIMIT = 4 << 30
 """The maximum size, in bytes, of the arrays of a case that is stored or read from a file."""
@@ -99,6 +102,38 @@ def materialize(
         else:
             values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations, limit)
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
+    aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
+    return CaseArrays(case, allocations, params, aliases)
+
+
+def reserve_arrays(spec: OpSpec, case: Case) -> CaseArrays:
+    """The arrays and params of a huge case: those that are too large are address space that contains zeros.
+
+    Raises:
+        SpecError, KernelError: as :func:`materialize`.
+    """
+    outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
+    owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
+    params: dict[str, Any] = {
+        name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
+    }
+    guard = GUARDS[case.seed & 1]
+    allocations: dict[str, Allocation] = {}
+    made: dict[str, Allocation] = {}
+    for name, array in owned.items():
+        dtype, shape = element_type(array, case.dtypes), shape_of(array, case.dims)
+        where = geometry(shape, dtype.itemsize, "contiguous", geometry_stream(case.seed, name, "contiguous"))
+        if where.span > _MOST_DRAWN:
+            role: Literal["input", "output"] = "output" if isinstance(array, Output) else "input"
+            empty = np.empty(0, np.uint8)
+            allocations[name] = Allocation(
+                name, role, dtype, shape, where.strides, 0, empty, guard, None, where.span
+            )
+        elif isinstance(array, Output):
+            made[name] = allocations[name] = allocate(name, "output", dtype, shape, where, guard, None)
+        else:
+            values = _values(spec, case, array, shape, made)
+            made[name] = allocations[name] = allocate(name, "input", dtype, shape, where, guard, values)
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     return CaseArrays(case, allocations, params, aliases)
 

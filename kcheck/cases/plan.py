@@ -18,9 +18,11 @@ import numpy as np
 from kcheck.alignment import ceil_div
 from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander, expand
+from kcheck.cases.huge import HUGE
 from kcheck.cases.specialization import CodeOf, code_of
+from kcheck.errors import SpecError
 from kcheck.lazy import Lazy
-from kcheck.model import Case, OpSpec
+from kcheck.model import Case, Fault, OpSpec
 from kcheck.rng import derive
 
 _CANDIDATES_PER_CASE = 6
@@ -41,18 +43,19 @@ Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
 """For each candidate, the number of its code, or what a new pair is worth."""
 
 
-def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
+def plan(spec: OpSpec, *, count: int, master: int, huge: bool = False) -> Sequence[Case]:
     """The cases of a run.
 
     Args:
         count: the number of generated cases, in addition to the examples.
         master: the run's 64-bit seed. Case seeds are ``derive(master, "example_0")`` ... and
-            ``derive(master, "iter_0")`` ...; those of corners are from ``corner_seed``.
+            ``derive(master, "iter_0")`` ...; those of corners and of huge cases are from ``corner_seed``.
+        huge: also return the huge cases, in addition to ``count``.
 
     Returns:
         The examples in their order, then the generated cases: the smallest one, then those that cover most, and at
-        the end the largest one. At most half of them are corners. The first cases are in memory; those of a longer
-        plan are expanded whenever they are used.
+        the end the largest one and the huge ones. At most half of them are corners. The first cases are in memory;
+        those of a longer plan are expanded whenever they are used.
 
     Raises:
         SpecError: as ``Expander.case``.
@@ -62,6 +65,12 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
         expander.case(derive(master, label), label, example)
         for label, example in ((f"example_{n}", example) for n, example in enumerate(spec.examples))
     ]
+    huge_words = expander.huge_cases(count) if huge else []
+    if not expander.has_ordinary and count:
+        if not huge_words:
+            what = f"no sizes fit in {spec.memory // 10**6:,} MB"
+            raise SpecError([Fault(spec.span, what, "raise 'memory' in cases, as in cases: {memory: 1GB}")])
+        count = 0  # only huge ones
     first, last = _corners(expander, count)
     tried = [*examples, *(_generated(expander, master, number) for number in (*first, *last))]
     drawn_count = count - len(first) - len(last)
@@ -72,7 +81,9 @@ def plan(spec: OpSpec, *, count: int, master: int) -> Sequence[Case]:
     more = range(candidates, candidates + drawn_count - len(chosen))
     for number in more:
         _generated(expander, master, number)  # a case that cannot be expanded is refused before the first one runs
-    numbers: Numbers = np.array([*first, *chosen, *more, *last], np.int32)
+    beyond = [-1 - len(CORNERS) - HUGE.index(word) for word in huge_words]
+    count += len(beyond)
+    numbers: Numbers = np.array([*first, *chosen, *more, *last, *beyond], np.int32)
     drawn: dict[str, Any] = {}
     begun = (_generated(expander, master, number) for number in numbers[:_MOST_KEPT])
     kept = [_sharing(case, drawn) for case in (*examples, *begun)]
@@ -97,7 +108,7 @@ def _corners(expander: Expander, count: int) -> tuple[list[int], list[int]]:
 
 def _generated(expander: Expander, master: int, number: int | np.int32) -> Case:
     if number < 0:
-        corner = CORNERS[-1 - int(number)]
+        corner = (*CORNERS, *HUGE)[-1 - int(number)]
         return expander.case(corner_seed(master, corner), corner)
     label = f"iter_{number}"
     return expander.case(derive(master, label), label)

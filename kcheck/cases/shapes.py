@@ -102,6 +102,7 @@ class Shapes:
                     dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *block)))
                 )
         self._room = Room(spec, self._solver)
+        self.some_fit = all(self._room.most(name) is not None for name in self._drawn)
         if not self._room.always_fits:
             self._narrow(block)
 

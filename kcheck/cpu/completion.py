@@ -21,6 +21,7 @@ class Completion:
         raised: an exception that a signal handler raised meanwhile.
         workspaces: those that were used.
         is_faster_alone: whether several threads were slower than one.
+        unfinished: blocks of a sampled launch that were stopped because they took too long.
     """
 
     reached_grid_barrier: bool = False
@@ -30,6 +31,7 @@ class Completion:
     raised: BaseException | None = None
     workspaces: list[Workspace] = field(default_factory=list)
     is_faster_alone: bool = False
+    unfinished: int = 0
 
     def reach(self, status: int, workspace: Workspace) -> None:
         """Record how a range of blocks ended, in a launch without grid barriers."""

@@ -83,6 +83,7 @@ class Executor:
         reached: what launches with ``Checks.cover`` reached.
         stores: what launches with ``Checks.stores`` stored near watched bytes; ``scratch``: no outputs.
         last: the last launch, if :meth:`again` can run it.
+        unfinished: blocks of sampled launches that were stopped, since the caller last reset it.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Executor:
         self.reached = ReachedCode()
         self.stores, self.scratch = NearStores(memory), Scratch(memory)
         self.last: LaunchedAlone | None = None
+        self.unfinished = 0
 
     @property
     def checks(self) -> Checks:
@@ -328,6 +330,10 @@ class Executor:
     ) -> Completion:
         """Run a job, on this thread if ``native`` is given. A long job switches to better code while it runs."""
         deadline = self._stop_at()
+        if self.schedule.order == "sample":
+            sampled = self._scheduler.run_sample(job, deadline, self.schedule.blocks)
+            self.unfinished += sampled.unfinished
+            return sampled
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
         here = None if native is None else self._scheduler.run_here(job, deadline, self.schedule, native)

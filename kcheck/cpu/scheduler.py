@@ -12,23 +12,25 @@ to be short runs on the launching thread.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import threading
 from collections.abc import Callable, Sequence
 
 from kcheck.cpu.completion import Completion
 from kcheck.cpu.interrupts import raised_by_handler
+from kcheck.cpu.job import Job
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
-from kcheck.cpu.races import Races
+from kcheck.cpu.sampling import run_blocks
 from kcheck.cpu.waiting import GridWait
 from kcheck.cpu.watch import Watch
 from kcheck.cpu.workers import STACK, HandOver, WorkerThread, Workspace
 from kcheck.dataclass import dataclass
 from kcheck.model import NATURAL, Schedule
-from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
+from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED
 from kcheck.rng import arranged, pieces
+
+__all__ = ["Job", "Scheduler", "TierUp"]
 
 ALONE_SECONDS = 1e-3
 _LEAST_PACE = 0.7
@@ -36,40 +38,6 @@ _LEAST_PACE = 0.7
 _RANGES_PER_WORKER = 8  # to balance uneven blocks
 _RANGE_SECONDS = 0.25e-3  # how long a range should run, because taking one costs several microseconds
 _POLL_SECONDS = 0.05
-
-
-@dataclass(slots=True)
-class Job:
-    """A launch, ready to run.
-
-    Attributes:
-        kernel: better code of the same program may replace it; blocks that are running keep their code.
-        launch: the launch structure, filled in.
-        blocks: the number of blocks.
-        shared, state: bytes that each block needs.
-        keep: objects that ``launch`` points to, kept alive as long as a worker may run it.
-        races: racecheck's state if the kernel has racecheck; its blocks then run on one thread.
-    """
-
-    kernel: Kernel
-    launch: Launch
-    blocks: int
-    shared: int
-    state: int
-    keep: list[object]
-    races: Races | None = None
-
-    @property
-    def address(self) -> int:
-        """The address of ``launch``."""
-        return ctypes.addressof(self.launch)
-
-    def prepare(self, workspace: Workspace) -> None:
-        """Reserve memory for a block of this launch."""
-        program = self.kernel.program
-        workspace.prepare(self.shared, self.state, len(program.sites))
-        if program.fresh:
-            workspace.prepare_origins(self.shared, self.launch.threads, len(program.sites))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +126,22 @@ class Scheduler:
             if raised is None:
                 raise
             completion.interrupted, completion.raised = True, raised
+        return completion
+
+    def run_sample(self, job: Job, deadline: float | None, blocks: Sequence[int]) -> Completion:
+        """Run some blocks, one after another on one thread. A block that takes too long is stopped and counted."""
+        worker = self._workers[0]
+        job.prepare(worker.workspace)
+        completion = Completion(workspaces=[worker.workspace])
+        finished = threading.Event()
+
+        def run() -> None:
+            try:
+                run_blocks(job, worker.workspace, completion, blocks, self._clock)
+            finally:
+                finished.set()
+
+        self._wait(worker.hand_over(run), finished, job, deadline, completion)
         return completion
 
     def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:

@@ -112,6 +112,7 @@ class Backend(Protocol):
         compiles_in_process: as in :class:`Device`.
         sanitizers: the sanitizers that this device can run; a note lists the others as not checked.
         watches: whether :meth:`instrument` takes VALUES and STORES.
+        samples: whether it can run some blocks of a launch.
         any_stride: whether Numba's kernels are compiled for arrays of any stride
             (:mod:`kcheck.device.any_stride`).
         modules: launches compiled kernels of other kinds than numba.cuda; None if this device cannot run them.
@@ -125,7 +126,12 @@ class Backend(Protocol):
     sanitizers: tuple[str, ...]
     watches: bool
     any_stride: bool
+    samples: bool
     modules: Modules | None
+
+    @property
+    def unfinished(self) -> int:
+        """The blocks of the last sampled launch that took too long."""
 
     def unsupported(self, dtype: str) -> str:
         """Why arrays of a dtype cannot be passed to kernels on this device; empty if they can."""
@@ -198,6 +204,13 @@ class Uninstrumented:
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """No effect."""
+
+    samples = False
+
+    @property
+    def unfinished(self) -> int:
+        """0: no launch is sampled."""
+        return 0
 
     def instrumented(self) -> float:
         """0: nothing was instrumented."""

@@ -141,6 +141,7 @@ class CpuBackend(CudaBackend):
 
     orders_threads = True
     watches = True
+    samples = True
     compiles_in_process = True
     sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in CHECKS or name not in INSTRUMENTED)
 
@@ -204,6 +205,11 @@ class CpuBackend(CudaBackend):
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
         return self._instrumented
+
+    @property
+    def unfinished(self) -> int:
+        """As :attr:`kcheck.device.base.Backend.unfinished`."""
+        return self._executor.unfinished
 
     def reached(self) -> tuple[Reached, ...]:
         """As :meth:`kcheck.device.base.Backend.reached`."""
@@ -269,7 +275,7 @@ class CpuBackend(CudaBackend):
         self._executor.narrow_floats, self._executor.tensor_sums = frozenset(), frozenset()
         if deadline != self._deadline:  # a new case; a repeat keeps the time that was added for compilers
             self._deadline = self._executor.deadline = deadline
-        self._executor.schedule = schedule
+        self._executor.schedule, self._executor.unfinished = schedule, 0
         begun = time.monotonic()
         self._compiling = 0.0
         try:

@@ -28,6 +28,7 @@ from kcheck.device.kinds.objects import Objects
 from kcheck.device.passing import passed_arguments
 from kcheck.device.places import error_place, function_place
 from kcheck.device.plan import Geometry, LaunchFault, LayoutLeftOut, geometry, scalars
+from kcheck.device.sampled import sampled_outcome
 from kcheck.errors import InternalError
 from kcheck.model import (
     GAPS,
@@ -148,6 +149,17 @@ class LaunchingDevice:
         self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
     ) -> Outcome:
         """As :meth:`kcheck.device.base.Device.run`. Only the first launch is instrumented."""
+        if any(allocation.reserved for allocation in arrays.allocations.values()):
+            try:
+                return sampled_outcome(
+                    self._backend,
+                    spec,
+                    arrays,
+                    lambda shape: self._made_ready(spec, arrays, POISON, shape)[1],
+                    timeout,
+                )
+            finally:
+                self._unstage()
         try:
             return self._judged_run(spec, arrays, timeout, instrument)
         except LayoutLeftOut as left:

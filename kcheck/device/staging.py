@@ -20,6 +20,8 @@ from kcheck.model.layouts import Spread
 
 MOST = 16 << 20
 """The size in bytes of the largest block that is kept; larger arrays are allocated for each launch."""
+_HUGE_GUARD = 2**32
+"""The same for an array of a huge case, whose offsets may also wrap around as unsigned numbers."""
 _FAR_GUARD = 2**31
 """Elements that nothing else uses, before and after an array whose rows lie far apart: an offset that wrapped
 around as a signed 32-bit number leads there."""
@@ -58,6 +60,8 @@ class Staging:
         Raises:
             UserError: there is no address space for an array whose rows lie far apart.
         """
+        if allocation.reserved:
+            return self._place_reserved(allocation)
         if allocation.far is not None:
             return self._place_far(allocation, allocation.far, buffer)
         if buffer.size > MOST or allocation.name in self._used:
@@ -67,6 +71,26 @@ class Staging:
         self.label(allocation, block.address)
         self.fill(allocation, buffer)
         return block.address
+
+    def _place_reserved(self, allocation: Allocation) -> int:
+        size, itemsize = allocation.reserved, allocation.dtype.itemsize
+        try:
+            address = self._memory.reserve(size, _HUGE_GUARD * itemsize)
+        except OutOfMemory:
+            raise no_address_space(allocation.name, size) from None
+        self._far[allocation.name] = address
+        named = RangeLabel(
+            allocation.name,
+            address,
+            allocation.shape,
+            allocation.strides,
+            itemsize,
+            address,
+            address + size,
+            allocation.dtype.name,
+        )
+        self._memory.label(named, is_exclusive=True)
+        return address
 
     def _place_far(self, allocation: Allocation, far: Spread, buffer: Bytes) -> int:
         try:
@@ -80,6 +104,8 @@ class Staging:
 
     def fill(self, allocation: Allocation, buffer: Bytes) -> None:
         """Copy bytes to the block of an allocation that :meth:`place` has placed."""
+        if allocation.reserved:
+            return
         if allocation.far is not None:
             address, rows = self._far[allocation.name], (allocation.far.rows, allocation.far.packed)
             allocation.far.at(address)[...] = buffer.reshape(rows)
@@ -96,6 +122,8 @@ class Staging:
 
     def fetch(self, allocation: Allocation) -> Bytes:
         """A copy of the bytes of a placed allocation."""
+        if allocation.reserved:
+            return allocation.buffer
         if allocation.far is not None:
             return allocation.far.at(self._far[allocation.name]).reshape(-1).copy()
         return self._blocks[allocation.name].content[: allocation.buffer.size].copy()

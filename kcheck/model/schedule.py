@@ -15,15 +15,19 @@ class Schedule:
     Hierarchy"), and so are warps between barriers.
 
     Attributes:
-        order: ``natural`` is by index, ``reverse`` is the opposite, ``shuffle`` is random.
+        order: ``natural`` is by index, ``reverse`` is the opposite, ``shuffle`` is random. ``sample`` is by index,
+            and only some blocks run.
         seed: for ``shuffle``.
+        blocks: for ``sample``: the linear numbers of the blocks that run.
     """
 
-    order: Literal["natural", "reverse", "shuffle"] = "natural"
+    order: Literal["natural", "reverse", "shuffle", "sample"] = "natural"
     seed: int = 0
+    blocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return {"natural": "natural order", "reverse": "reverse order", "shuffle": "shuffled order"}[self.order]
+        words = {"natural": "natural", "reverse": "reverse", "shuffle": "shuffled", "sample": "natural"}
+        return f"{words[self.order]} order"
 
 
 NATURAL = Schedule()

@@ -90,6 +90,11 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
 
 
+def judge_addresses(spec: OpSpec, outcome: Outcome) -> Verdict:
+    """Judge a sampled launch, which has no outputs: only its findings."""
+    return _verdict(outcome, _levelled(spec, outcome.findings), ())
+
+
 def _whole(outcome: Outcome) -> dict[str, Array]:
     """The outputs without those that have unwritten elements: the poison in one would violate any invariant, and
     the finding `unwritten` is enough."""

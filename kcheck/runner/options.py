@@ -60,6 +60,7 @@ class Options:
         shard: the part of a run that this run is; None if it is a whole run.
         parts: for each spec (root, path, op) that is split between shards, the cases of this shard.
         deadline: the end of the time budget; None for no limit.
+        huge: add the huge cases of each spec that allows them.
         replay_by: the command at the start of the replay line; empty for ``kcheck run``.
     """
 
@@ -87,6 +88,7 @@ class Options:
     shard: Shard | None = None
     parts: Mapping[tuple[str, str, str], Part] = field(default_factory=dict)
     deadline: Deadline | None = None
+    huge: bool = True
 
     @property
     def late(self) -> bool:

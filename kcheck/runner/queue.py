@@ -44,7 +44,7 @@ def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Seq
     else:
         count = spec.count if options.count is None else options.count
         master = spec.seed if options.seed is None else options.seed
-        cases = plan(spec, count=count, master=master)
+        cases = plan(spec, count=count, master=master, huge=options.huge)
         if options.group is not None:
             cases = tuple(filter(options.group, cases))
     recalled = options.recalled.get((spec.root, spec.path), ())
