@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 
 from kcheck.cases.room import Room
-from kcheck.model import Choices, OpSpec, Range
+from kcheck.model import Choices, OpSpec, Range, TextureArg, leaves
 from kcheck.symbolic import Solver
 
 HUGE = tuple(f"huge_{n}" for n in range(10))
@@ -39,8 +39,7 @@ class HugeSizes:
                 self._domains[name] = tuple(sorted(set(dim.domain.values)))
             elif isinstance(dim.domain, Range):
                 self._domains[name] = range(dim.domain.low, dim.domain.high + 1)
-        # Only a kernel that is launched with a known grid can run a part of it.
-        self._possible = spec.huge and spec.launch is not None and not self._room.always_fits
+        self._possible = spec.huge and _can_be_sampled(spec) and not self._room.always_fits
         self._found: list[Sizes] | None = None
 
     def sizes(self, number: int) -> Sizes | None:
@@ -106,6 +105,14 @@ class HugeSizes:
     def _satisfied(self, drawn: Sizes) -> Sizes | None:
         sizes = self._solver.with_derived(drawn)
         return sizes if sizes is not None and self._solver.satisfied(sizes) else None
+
+
+def _can_be_sampled(spec: OpSpec) -> bool:
+    """Whether some blocks can run, without copies of arrays: a launcher decides itself what it launches, blocks
+    of a cooperative launch wait for each other, and textures and variables are copies."""
+    if spec.launch is None or spec.launch.cooperative or spec.variables:
+        return False
+    return not any(isinstance(argument, TextureArg) for argument in leaves(spec.launch.args))
 
 
 def _nearest(domain: range | tuple[int, ...], n: int) -> int:

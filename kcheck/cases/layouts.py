@@ -207,6 +207,8 @@ class Allocation:
         return mask.view(np.bool_)
 
     def _checked(self, buffer: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+        if self.reserved:
+            raise ValueError(f"{self.name} has no contents: it does not fit in memory")
         if buffer is None:
             return self.buffer
         if buffer.dtype != np.uint8 or buffer.shape != self.buffer.shape:

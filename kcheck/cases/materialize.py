@@ -132,10 +132,23 @@ def reserve_arrays(spec: OpSpec, case: Case) -> CaseArrays:
         elif isinstance(array, Output):
             made[name] = allocations[name] = allocate(name, "output", dtype, shape, where, guard, None)
         else:
-            values = _values(spec, case, array, shape, made)
+            values = _with_largest(spec, case, array, shape, made)
             made[name] = allocations[name] = allocate(name, "input", dtype, shape, where, guard, values)
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     return CaseArrays(case, allocations, params, aliases)
+
+
+def _with_largest(
+    spec: OpSpec, case: Case, array: Input, shape: tuple[int, ...], made: Mapping[str, Allocation]
+) -> Array:
+    """The values of an input, of which every second integer is the largest one: as an index, it leads farthest."""
+    values, drawn = _values(spec, case, array, shape, made), case.values[array.name]
+    if drawn.name != "integers" or not isinstance(drawn.argument, tuple):
+        return values
+    largest = replace(drawn, argument=(drawn.argument[1], drawn.argument[1]))
+    far = _values(spec, replace(case, values={**case.values, array.name: largest}), array, shape, made)
+    values.reshape(-1)[::2] = far.reshape(-1)[::2]
+    return values
 
 
 def as_contiguous(arrays: CaseArrays, name: str) -> CaseArrays:

@@ -57,7 +57,7 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
     selects = parse_keyword(keyword) if keyword else None
     spec = load_spec(path, profile)
     count = spec.count if cases is None else cases
-    planned = plan(spec, count=count, master=spec.seed if seed is None else seed)
+    planned = plan(spec, count=count, master=spec.seed if seed is None else seed, huge=True)
     chosen = [case for case in planned if selects is None or selects(case.id, spec.tags)]
     if not chosen:
         click.echo("kcheck: nothing selected", err=True)

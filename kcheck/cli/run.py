@@ -105,6 +105,13 @@ SANITIZE = Sanitize()
     help="Run code that is compiled without optimizations, as with `compile: {debug: true}` in every spec: "
     "sanitizers see accesses that the compiler would remove (CUDA C++, HIP, numba.cuda).",
 )
+@click.option(
+    "--huge",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    help="Add cases with sizes whose arrays do not fit in memory, of which some blocks run (cpu device). Default: "
+    "on, for specs whose ranges allow such sizes.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
 @COLOR
@@ -268,6 +275,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         skip_unsupported=wanted.touched,
         coverage=wanted.coverage,
         debug_code=wanted.debug_code,
+        huge=wanted.huge == "on",
         deadline=Deadline.of(wanted.time_budget, wanted.begun),
     )
 

@@ -43,6 +43,7 @@ class Wanted:
     files: tuple[str, ...]
     coverage: bool
     debug_code: bool
+    huge: str
     verbose: bool
     quiet: bool
     color: str

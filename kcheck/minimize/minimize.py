@@ -10,8 +10,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from kcheck.cases import HELD, MINIMIZED, is_held, restore, snapshot
+from kcheck.cases.expand import is_sampled
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
+from kcheck.errors import UserError
 from kcheck.minimize.condition import DimCondition, conditions
 from kcheck.minimize.kinds import shrink_dtypes, shrink_layouts, shrink_params
 from kcheck.minimize.matters import matters
@@ -89,6 +91,7 @@ class Minimizer:
 
     Raises:
         SnapshotRefused: the snapshot cannot be used.
+        UserError: it is a huge case.
         InternalError: an error in kcheck itself.
     """
 
@@ -103,6 +106,11 @@ class Minimizer:
         tell: Callable[[int, Case, bool], None],
     ) -> None:
         case, held, rule = known.case, known.snapshot, known.rule
+        if is_sampled(spec, case):
+            raise UserError(
+                f"{case.id} is a huge case: its arrays have no contents to minimize; "
+                f"run it with: kcheck run {spec.path} --case-seed {case.seed}"
+            )
         if rule in SANITIZERS:
             spec = replace(spec, sanitize=strictest(spec.sanitize, {rule: "error"}))
         self.spec, self._case, self._device = spec, case, device

@@ -16,6 +16,7 @@ from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, list_row, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
+_HUGE = "huge "  # how a note about a sampled launch begins; it is the label of its line
 _NAMED = 5  # how many of the specs that were not run are named; the others are counted
 _OPS_NAMED = 2  # the maximum number of ops that a note names; if there are more, they are counted
 
@@ -105,7 +106,8 @@ class Totals:
         """The notes of all specs, and the specs that were not run."""
         for note, ops in self._notes.items():
             named = ", ".join(ops) if len(ops) <= _OPS_NAMED else wording.count(len(ops), "spec")
-            yield sentence("note", f"{note} ({named})" if len(self.lines) > 1 else note)
+            label, text = ("huge", note[len(_HUGE) :]) if note.startswith(_HUGE) else ("note", note)
+            yield sentence(label, f"{text} ({named})" if len(self.lines) > 1 else text)
         yield from coverage.coverage_rows(self._specs)
         never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]
         if never:

@@ -26,7 +26,9 @@ class Executed:
     """The result of one case.
 
     Attributes:
-        arrays, outcome: None if its arrays could not be made.
+        arrays, outcome: None if its arrays could not be made. A huge case has no ``arrays``, either: they have no
+            contents.
+        is_sampled: whether it is a huge case.
         judging: seconds that the judge took, nearly all of them in the reference.
     """
 
@@ -34,11 +36,7 @@ class Executed:
     arrays: CaseArrays | None
     outcome: Outcome | None
     judging: float = 0.0
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether it is a huge case, whose arrays have no contents."""
-        return self.arrays is not None and any(a.reserved for a in self.arrays.allocations.values())
+    is_sampled: bool = False
 
     @property
     def size(self) -> int:
@@ -71,6 +69,7 @@ def execute(
     begun = ran = time.monotonic()
     device = device_for(spec, device)
     outcome: Outcome | None = None
+    is_huge = False
     try:
         is_huge = arrays is None and is_sampled(spec, case)
         if arrays is None:
@@ -106,7 +105,8 @@ def execute(
         verdict = replace(verdict, status=Status.ERROR)  # a limit of the device, not an error of the kernel
     now = time.monotonic()
     verdict = replace(verdict, seconds=now - begun, levels=spec.sanitize)
-    return Executed(verdict, arrays, outcome, now - ran if outcome is not None else 0.0)
+    judging = now - ran if outcome is not None else 0.0
+    return Executed(verdict, None if is_huge else arrays, outcome, judging, is_huge)
 
 
 def complete(verdict: Verdict, required: Collection[str], timeout: float | None) -> Verdict:

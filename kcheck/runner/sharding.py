@@ -89,5 +89,6 @@ def _settings(options: Options) -> dict[str, str]:
         "--strict": "yes" if options.strict else "no",
         "--coverage": "yes" if options.coverage else "no",
         "--debug-code": "yes" if options.debug_code else "no",
+        "--huge": "on" if options.huge else "off",
         "--timeout": "none" if options.timeout is None else f"{options.timeout:g}",
     }

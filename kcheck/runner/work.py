@@ -267,8 +267,7 @@ class LocalWork:
         when = datetime.now(UTC)
         done = self._execute(self._queued[number], observe and self._spec.judged)
         captured = None
-        is_whole = done.arrays is not None and not done.is_sampled
-        if self._options.capture and done.verdict.status is Status.FAILED and is_whole and done.arrays is not None:
+        if self._options.capture and done.verdict.status is Status.FAILED and done.arrays is not None:
             captured = Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
         reached = done.outcome.reached if done.outcome is not None else ()
         smaller = smaller_cases(self._cases, number) if done.verdict.timed_out else None
