@@ -118,7 +118,7 @@ class HostArray:
         array: the array; it keeps its memory alive.
 
     Raises:
-        UserError: there is no address space for it.
+        NoAddressSpace: there is no address space for it.
     """
 
     def __init__(self, allocation: Laid, buffer: Bytes) -> None:
@@ -147,21 +147,28 @@ def reserved(size: int, name: str) -> mmap.mmap:
         name: the array, for the message.
 
     Raises:
-        UserError: there is no address space for them.
+        NoAddressSpace: there is no address space for them.
     """
     try:
         if sys.platform == "win32":
             return mmap.mmap(-1, size)
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     except OSError:
-        raise no_address_space(name, size) from None
+        raise NoAddressSpace(name, size) from None
     no_huge_pages(pages, 0, size)
     return pages
 
 
-def no_address_space(name: str, size: int) -> UserError:
-    """The error for an array that cannot be reserved."""
-    return UserError(
-        f"no address space is left for {name!r}, which reserves {size / 2**30:,.1f} GiB; "
-        "raise ulimit -v, remove 'far' from its layouts, or add --huge off"
-    )
+class NoAddressSpace(UserError):
+    """An array cannot be reserved.
+
+    Args:
+        name: of the array.
+        size: its bytes.
+    """
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(
+            f"no address space is left for {name!r}, which reserves {size / 2**30:,.1f} GiB; "
+            "raise ulimit -v, remove 'far' from its layouts, or add --huge off"
+        )

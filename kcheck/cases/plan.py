@@ -19,10 +19,11 @@ from kcheck.alignment import ceil_div
 from kcheck.cases.corners import CORNERS, corner_seed
 from kcheck.cases.expand import Expander, expand
 from kcheck.cases.huge import HUGE
+from kcheck.cases.shapes import no_room
 from kcheck.cases.specialization import CodeOf, code_of
 from kcheck.errors import SpecError
 from kcheck.lazy import Lazy
-from kcheck.model import Case, Fault, OpSpec
+from kcheck.model import Case, OpSpec
 from kcheck.rng import derive
 
 _CANDIDATES_PER_CASE = 6
@@ -68,8 +69,7 @@ def plan(spec: OpSpec, *, count: int, master: int, huge: bool = False) -> Sequen
     huge_words = expander.huge_cases(count) if huge else []
     if not expander.has_ordinary and count:
         if not huge_words:
-            what = f"no sizes fit in {spec.memory // 10**6:,} MB"
-            raise SpecError([Fault(spec.span, what, "raise 'memory' in cases, as in cases: {memory: 1GB}")])
+            raise SpecError([no_room(spec)])
         count = 0  # only huge ones
     first, last = _corners(expander, count)
     tried = [*examples, *(_generated(expander, master, number) for number in (*first, *last))]

@@ -300,6 +300,8 @@ class Shapes:
             if not _holds(constraint, sizes):
                 fix = "relax it, or change the given dims"
                 return Fault(constraint.span, f"found no sizes that satisfy '{constraint}' (tried {shown})", fix)
+        if not self._room.always_fits and not self._room.fits(drawn):
+            return no_room(self._spec, shown)
         return Fault(place, f"the given dims do not match the derived ones: {sizes}", "remove the derived dims")
 
     def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:
@@ -317,6 +319,14 @@ class Shapes:
             else:
                 found[name] = "equal" if counts[size] > 1 else "unequal"
         return found
+
+
+def no_room(spec: OpSpec, tried: str = "") -> Fault:
+    """The fault for a spec without sizes that fit in memory. ``tried``: sizes that do not."""
+    what = f"found no sizes whose arrays fit in {spec.memory / 10**6:,g} MB" + (
+        f" (tried {tried})" if tried else ""
+    )
+    return Fault(spec.span, what, "raise 'memory' in cases, as in cases: {memory: 1GB}")
 
 
 def _outwards(domain: Choices | Range, size: int, low: int, high: int) -> Iterator[int]:

@@ -440,6 +440,12 @@ class Memory:
         with self._lock:
             return self._base, self._next - self._base
 
+    def before_reserved(self) -> int:
+        """The size of the range at the start of the memory that contains no block of :meth:`reserve`."""
+        with self._lock:
+            lowest = min((base - guard for base, guard in self._guards.items()), default=self._next)
+            return lowest - self._base
+
     def table(self) -> tuple[ctypes.Array[Entry], int]:
         """The current allocation table (see :mod:`kcheck.ptx.abi`): an array that does not change, and its number
         of entries."""

@@ -142,7 +142,7 @@ class Races:
             if self._released != self._memory.released:  # the records of those rows would take memory forever
                 self._released = self._memory.released
                 self._global = _Shadow()
-            self._global.reserve(size)
+            size = self._reserve_records(size)
             self._shared.reserve(shared)
             self._starts = self._starts or reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))
         except OSError as fault:
@@ -168,6 +168,17 @@ class Races:
         state.lanes, state.met_lanes = ctypes.addressof(self._lanes), ctypes.addressof(self._met_lanes)
         self._clocks.reset()
         return ctypes.addressof(state)
+
+    def _reserve_records(self, size: int) -> int:
+        """Reserve records for device memory; returns the bytes from its start that have some. If they all would
+        take more address space than there is, arrays whose rows lie far apart have none."""
+        try:
+            self._global.reserve(size)
+        except OSError:
+            size = self._memory.before_reserved()
+            self._global = _Shadow()
+            self._global.reserve(size)
+        return size
 
     def _unchanged(self, pointers: PointerUse, params: bytes) -> int:
         """As bits, the groups of loads from memory that no store of the launch can reach."""

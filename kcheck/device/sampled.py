@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from kcheck.cases import CaseArrays
+from kcheck.cases.far import NoAddressSpace
 from kcheck.cases.huge import sampled_blocks
 from kcheck.device import harvest
 from kcheck.device.base import Backend
@@ -56,6 +57,8 @@ def sampled_outcome(
             told += f", {backend.unfinished} not finished"
     except LaunchFault as fault:
         findings = fault.findings
+    except NoAddressSpace as error:
+        told = f"huge {sizes}: not launched: {error}"
     finally:
         backend.instrument(())
     found = harvest.with_layouts(spec, case, filter(_is_of_addresses, findings))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kcheck.cases import POISON, Allocation
-from kcheck.cases.far import no_address_space
+from kcheck.cases.far import NoAddressSpace
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes, extent, has_gaps, untouched
@@ -58,7 +58,7 @@ class Staging:
         another array with its name is placed.
 
         Raises:
-            UserError: there is no address space for an array whose rows lie far apart.
+            NoAddressSpace: there is no address space for an array whose rows lie far apart.
         """
         if allocation.reserved:
             return self._place_reserved(allocation)
@@ -77,7 +77,7 @@ class Staging:
         try:
             address = self._memory.reserve(size, _HUGE_GUARD * itemsize)
         except OutOfMemory:
-            raise no_address_space(allocation.name, size) from None
+            raise NoAddressSpace(allocation.name, size) from None
         self._far[allocation.name] = address
         named = RangeLabel(
             allocation.name,
@@ -96,7 +96,7 @@ class Staging:
         try:
             address = self._memory.reserve(far.span, _FAR_GUARD * allocation.dtype.itemsize)
         except OutOfMemory:
-            raise no_address_space(allocation.name, far.span) from None
+            raise NoAddressSpace(allocation.name, far.span) from None
         self._far[allocation.name] = address
         self.label(allocation, address)
         self.fill(allocation, buffer)

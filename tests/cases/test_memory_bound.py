@@ -92,3 +92,13 @@ def test_bad_input(dims: str, memory: str, message: str, tmp_path: Path) -> None
     """One clear message."""
     with pytest.raises(SpecError, match=message):
         spec_of(tmp_path, dims, memory=memory)
+
+
+def test_without_any_size_that_fits_there_is_one_clear_message(tmp_path: Path) -> None:
+    """It says what to write. With huge cases, these are the only ones."""
+    none = spec_of(tmp_path, "{M: [4096], N: [4096]}", more="huge: off\n")
+    message = r"found no sizes whose arrays fit in 16 MB; raise 'memory' in cases, as in cases: \{memory: 1GB\}"
+    with pytest.raises(SpecError, match=message):
+        plan(none, count=5, master=0)
+    some = spec_of(tmp_path, "{M: [4096], N: [4096]}")
+    assert [case.label for case in plan(some, count=5, master=0, huge=True)] == ["huge_0"]
