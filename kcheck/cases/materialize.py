@@ -106,11 +106,12 @@ def materialize(
     return CaseArrays(case, allocations, params, aliases)
 
 
-def reserve_arrays(spec: OpSpec, case: Case) -> CaseArrays:
+def reserve_arrays(spec: OpSpec, case: Case, limit: float | None = None) -> CaseArrays:
     """The arrays and params of a huge case: those that are too large are address space that contains zeros.
+    ``limit``: as for :func:`materialize`.
 
     Raises:
-        SpecError, KernelError: as :func:`materialize`.
+        SpecError, KernelError, TimedOut: as :func:`materialize`.
     """
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
@@ -132,21 +133,26 @@ def reserve_arrays(spec: OpSpec, case: Case) -> CaseArrays:
         elif isinstance(array, Output):
             made[name] = allocations[name] = allocate(name, "output", dtype, shape, where, guard, None)
         else:
-            values = _with_largest(spec, case, array, shape, made)
+            values = _with_largest(spec, case, array, shape, made, limit)
             made[name] = allocations[name] = allocate(name, "input", dtype, shape, where, guard, values)
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     return CaseArrays(case, allocations, params, aliases)
 
 
 def _with_largest(
-    spec: OpSpec, case: Case, array: Input, shape: tuple[int, ...], made: Mapping[str, Allocation]
+    spec: OpSpec,
+    case: Case,
+    array: Input,
+    shape: tuple[int, ...],
+    made: Mapping[str, Allocation],
+    limit: float | None,
 ) -> Array:
     """The values of an input, of which every second integer is the largest one: as an index, it leads farthest."""
-    values, drawn = _values(spec, case, array, shape, made), case.values[array.name]
+    values, drawn = _values(spec, case, array, shape, made, limit), case.values[array.name]
     if drawn.name != "integers" or not isinstance(drawn.argument, tuple):
         return values
     largest = replace(drawn, argument=(drawn.argument[1], drawn.argument[1]))
-    far = _values(spec, replace(case, values={**case.values, array.name: largest}), array, shape, made)
+    far = _values(spec, replace(case, values={**case.values, array.name: largest}), array, shape, made, limit)
     values.reshape(-1)[::2] = far.reshape(-1)[::2]
     return values
 

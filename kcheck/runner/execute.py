@@ -73,7 +73,7 @@ def execute(
     try:
         is_huge = arrays is None and is_sampled(spec, case)
         if arrays is None:
-            arrays = reserve_arrays(spec, case) if is_huge else materialize(spec, case, limit=timeout)
+            arrays = reserve_arrays(spec, case, timeout) if is_huge else materialize(spec, case, limit=timeout)
         size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
         wanted = every_instrument(spec, device) if instrument is None else instrument(size)
         if "overflow" in every_instrument(spec, device) and any(
