@@ -36,6 +36,7 @@ from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, LaunchedAlone, TieredKernels, looks
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3, TensorSum
+from kcheck.model.noise import Noise
 from kcheck.ptx.abi import SCRATCH, Checks, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
@@ -74,6 +75,7 @@ class Executor:
         raised: the exception of a signal handler that ended it, if any.
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
+        noise: how launches with ``Checks.noise`` round; may be changed between launches.
         kernels: the compiled kernels.
         float_atomics, narrow_floats, tensor_sums: what kernels did since the caller last reset these: atomic adds
             of floats, rounding to formats narrower than float32, sums that tensor cores truncate.
@@ -107,6 +109,7 @@ class Executor:
         self._cache = cache
         self.report = report
         self.schedule = NATURAL
+        self.noise = Noise()
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
@@ -406,6 +409,7 @@ class Executor:
         self._set_again(job, launch.params)
         context = job.launch
         job.keep[-2] = self._recorded(context, program, launch)
+        self._set_noise(context)
         if self.schedule is not NATURAL or job.keep[-1] is not None:
             job.keep[-1] = set_order(context, self.schedule, program.width)
         context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
@@ -475,6 +479,7 @@ class Executor:
             texture_count=texture_count,
             race=self._races.begin(program, shared, launch.params, launch.module.replicates),
         )
+        self._set_noise(context)
         recorded = self._recorded(context, program, launch)
         order = set_order(context, self.schedule, program.width)
         return Job(
@@ -486,6 +491,10 @@ class Executor:
             keep=[table, textures, params, variables, recorded, order],
             races=self._races if program.checks.race else None,
         )
+
+    def _set_noise(self, context: LaunchContext) -> None:
+        noise = self.noise
+        context.noise, context.noise_line, context.noise_seed = noise.amplitude, noise.line, noise.seed
 
     def _recorded(self, context: LaunchContext, program: Program, launch: KernelLaunch) -> object:
         """Set where a launch records what it reaches and stores; returns what that points to."""

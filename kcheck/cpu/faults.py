@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kcheck.cpu.accesses import VERBS, access
+from kcheck.cpu.lost_digits import absorbed, lost
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import source_of
@@ -117,6 +118,10 @@ def _finding(
         array, index, message, fix = told.array, told.index, told.message, told.fix
     elif kind in (FaultKind.MADE_NAN, FaultKind.MADE_INFINITY):
         message = made(kind, fault, site)
+    elif kind is FaultKind.LOST_DIGITS:
+        message = lost(fault, site)
+    elif kind is FaultKind.ABSORBED_DIGITS:
+        message = absorbed(fault, site)
     elif kind is FaultKind.TEXTURE_HANDLE:
         wanted = "surface" if fault.size else "texture"
         message = f"uses {textures.told(fault.address)}, as a {wanted} object"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcheck.model import COVERAGE, STORES, VALUES
+from kcheck.model import COVERAGE, NOISE, STORES, VALUES
 from kcheck.ptx.abi import Checks
 
 CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
@@ -15,8 +15,9 @@ CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
 
 
 def checks(sanitizers: Iterable[str]) -> Checks:
-    """The checks of these sanitizers, of COVERAGE, VALUES and STORES; the others add no code."""
+    """The checks of these sanitizers, of COVERAGE, VALUES, STORES and NOISE; the others add no code."""
     wanted = set(sanitizers)
     found = {CHECKS[name]: True for name in CHECKS if name in wanted}
     cover = bool(found) or COVERAGE in wanted
-    return Checks(**found, cover=cover, values=VALUES in wanted, stores=STORES in wanted)
+    origins = {"values": VALUES in wanted, "stores": STORES in wanted, "noise": NOISE in wanted}
+    return Checks(**found, cover=cover, **origins)

@@ -7,7 +7,7 @@ import numpy as np
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 
-_FORMS = {
+FORMS = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
@@ -34,4 +34,4 @@ def made(kind: FaultKind, fault: FaultRecord, site: Site | None) -> str:
     result = "NaN" if kind is FaultKind.MADE_NAN else "infinite"
     if opcode == "cvt" and len(modifiers) > 1:
         return f"{operands[0]} as {_NARROW.get(modifiers[-2], modifiers[-2])} is {result}"
-    return f"{_FORMS.get(opcode, opcode).format(*operands)} is {result}"
+    return f"{FORMS.get(opcode, opcode).format(*operands)} is {result}"

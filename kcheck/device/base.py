@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,10 +13,12 @@ from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome, Schedule, TensorSum
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget, WatchedLaunch
 
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Modules
+    from kcheck.model.outcome import Array
 
 
 class Device(Protocol):
@@ -89,6 +91,12 @@ class Device(Protocol):
                 values from the gaps of arrays.
         """
 
+    def with_noise(
+        self, spec: OpSpec, arrays: CaseArrays, noise: Noise, *, timeout: float | None
+    ) -> tuple[Mapping[str, Array], tuple[Finding, ...]] | None:
+        """Launch a case again and round at random: its outputs, and findings of the rule ``noise`` for sums that
+        lose most digits of terms with rounding errors. None if the device cannot, or the launch did not finish."""
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -111,7 +119,7 @@ class Backend(Protocol):
         orders_threads: whether it runs threads in a requested order.
         compiles_in_process: as in :class:`Device`.
         sanitizers: the sanitizers that this device can run; a note lists the others as not checked.
-        watches: whether :meth:`instrument` takes VALUES and STORES.
+        watches: whether :meth:`instrument` takes VALUES, STORES and NOISE.
         samples: whether it can run some blocks of a launch.
         any_stride: whether Numba's kernels are compiled for arrays of any stride
             (:mod:`kcheck.device.any_stride`).
@@ -146,6 +154,9 @@ class Backend(Protocol):
     def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
         """Watch the stores of the next launch, which is instrumented for STORES. Returns a function for its stores
         (:attr:`kcheck.model.watched.WatchedLaunch.stores`)."""
+
+    def set_noise(self, noise: Noise) -> None:
+        """How launches of code for NOISE round."""
 
     def reached(self) -> tuple[Reached, ...]:
         """What launches of instrumented code have reached since the last call."""
@@ -211,6 +222,9 @@ class Uninstrumented:
     def unfinished(self) -> int:
         """0: no launch is sampled."""
         return 0
+
+    def set_noise(self, noise: Noise) -> None:
+        """No effect."""
 
     def instrumented(self) -> float:
         """0: nothing was instrumented."""

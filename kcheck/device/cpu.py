@@ -40,6 +40,7 @@ from kcheck.model import (
     GAPS,
     INSTRUMENTED,
     NATURAL,
+    NOISE,
     SANITIZERS,
     STORES,
     VALUES,
@@ -50,6 +51,7 @@ from kcheck.model import (
     TensorSum,
 )
 from kcheck.model.coverage import Reached
+from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget
 from kcheck.ptx.abi import Checks
 from kcheck.triton.cache import use_folder
@@ -184,7 +186,7 @@ class CpuBackend(CudaBackend):
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
         self._staging.gaps = GAPS in sanitizers
-        if self._executor.checks != Checks() and not {VALUES, STORES} & set(sanitizers):
+        if self._executor.checks != Checks() and not {VALUES, STORES, NOISE} & set(sanitizers):
             self._executor.lends = self._executor.checks
 
     def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
@@ -201,6 +203,10 @@ class CpuBackend(CudaBackend):
     def compiled(self) -> int:  # type: ignore[override]
         """As :attr:`kcheck.device.base.Backend.compiled`."""
         return self._executor.kernels.compiled
+
+    def set_noise(self, noise: Noise) -> None:
+        """As :meth:`kcheck.device.base.Backend.set_noise`."""
+        self._executor.noise = noise
 
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""

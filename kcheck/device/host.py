@@ -39,6 +39,7 @@ from kcheck.frameworks import (
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.limits import FIRST_CALL
+from kcheck.model.noise import Noise
 from kcheck.model.watched import StoreTarget
 from kcheck.specfile import load_function
 from kcheck.specfile.given import plain_function
@@ -134,6 +135,9 @@ class HostDevice:
         timeout: float | None,
     ) -> None:
         """Nothing: an array function has no engine."""
+
+    def with_noise(self, spec: OpSpec, arrays: CaseArrays, noise: Noise, *, timeout: float | None) -> None:
+        """None: an array function has no engine."""
 
     def _limit(
         self, spec: OpSpec, arrays: CaseArrays, framework: Framework, timeout: float | None

@@ -34,6 +34,7 @@ from kcheck.model import (
     GAPS,
     INSTRUMENTED,
     NATURAL,
+    NOISE,
     SANITIZERS,
     STORES,
     VALUES,
@@ -48,6 +49,7 @@ from kcheck.model import (
 )
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.noise import Noise
 from kcheck.model.watched import IN_GAP, StoreTarget, WatchedLaunch
 from kcheck.rng import derive
 
@@ -260,6 +262,25 @@ class LaunchingDevice:
         values = tuple(finding for finding in done.findings if finding.rule == VALUES)
         gaps = tuple(finding for finding in done.findings if IN_GAP in finding.message)
         return WatchedLaunch(values, gaps if GAPS in wanted else (), stores)
+
+    def with_noise(
+        self, spec: OpSpec, arrays: CaseArrays, noise: Noise, *, timeout: float | None
+    ) -> tuple[Mapping[str, Array], tuple[Finding, ...]] | None:
+        """As :meth:`kcheck.device.base.Device.with_noise`."""
+        if not self._backend.watches:
+            return None
+        self._backend.instrument({NOISE})
+        self._backend.set_noise(noise)
+        try:
+            done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
+        except LaunchFault:  # the judged launch did not fail; it is too slow in this code
+            return None
+        finally:
+            self._backend.instrument(())
+            self._backend.set_noise(Noise())
+            self._unstage()
+        outputs = {name: _output(arrays.allocation(name), done.after) for name in spec.outputs}
+        return outputs, tuple(finding for finding in done.findings if finding.rule == NOISE)
 
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]

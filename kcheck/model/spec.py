@@ -45,6 +45,8 @@ STORES = "stores"
 """The same for code that records which stores come nearest to watched bytes."""
 GAPS = "gaps"
 """With initcheck: the gaps between the elements of inputs count as uninitialized."""
+NOISE = "noise"
+"""The same for code that rounds at random, and records which operations lose digits."""
 
 
 @dataclass(frozen=True, slots=True)

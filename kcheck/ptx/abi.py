@@ -74,6 +74,7 @@ class Checks:
         cover: not a check: the code records which basic blocks and which edges of branches were reached.
         values: not a check: the code records which operations make a NaN or an infinity.
         stores: not a check: the code records which stores come nearest to watched bytes.
+        noise: not a check: the code rounds at random, and records which operations lose digits.
     """
 
     race: bool = False
@@ -82,9 +83,11 @@ class Checks:
     cover: bool = False
     values: bool = False
     stores: bool = False
+    noise: bool = False
 
     def __str__(self) -> str:
-        names = [name for name in ("race", "init", "overflow", "cover", "values", "stores") if getattr(self, name)]
+        every = ("race", "init", "overflow", "cover", "values", "stores", "noise")
+        names = [name for name in every if getattr(self, name)]
         return "+".join(names) or "none"
 
 
@@ -223,6 +226,9 @@ class Launch(ctypes.Structure):
         ("scratch", ctypes.c_uint64),  # address of AllocationRecord[scratch_count]: memory without outputs
         ("scratch_count", ctypes.c_uint64),
         ("watch", ctypes.c_uint64),  # address of watch_records.StoreWatch, for Checks.stores
+        ("noise", ctypes.c_double),  # the largest change of a result, in halves of its last bit; 0: none
+        ("noise_line", ctypes.c_uint32),  # the line of the source whose results change; 0: all lines
+        ("noise_seed", ctypes.c_uint32),
     ]
 
 
@@ -321,6 +327,8 @@ class FaultKind(IntEnum):
     MADE_NAN = 32
     MADE_INFINITY = 33
     UNDEFINED_SCRATCH = 34
+    LOST_DIGITS = 35
+    ABSORBED_DIGITS = 36
 
 
 SCRATCH = "scratch"
@@ -346,6 +354,8 @@ class FaultRow:
 FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.MADE_NAN: FaultRow("values", False, "makes a NaN"),
     FaultKind.MADE_INFINITY: FaultRow("values", False, "makes an infinity"),
+    FaultKind.LOST_DIGITS: FaultRow("noise", False, "loses digits"),
+    FaultKind.ABSORBED_DIGITS: FaultRow("noise", False, "loses digits of the smaller term"),
     FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside all allocations"),

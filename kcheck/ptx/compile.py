@@ -16,6 +16,7 @@ from kcheck.ptx.sanitizers.coverage import Coverage
 from kcheck.ptx.sanitizers.init.marks import Marks
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
 from kcheck.ptx.sanitizers.memory_use import defined_loads, memory_use
+from kcheck.ptx.sanitizers.noise import Noise
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
 from kcheck.ptx.sanitizers.race.hooks import Racecheck
@@ -84,6 +85,8 @@ def lower_checked(
         subscribed = (*subscribed, SpecialValues())
     if checks.stores:
         subscribed = (*subscribed, WatchedStores())
+    if checks.noise:
+        subscribed = (*subscribed, Noise())
     program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
     return replace(program, checks=checks, points=tuple(coverage.points))
 

@@ -38,6 +38,7 @@ from kcheck.runner.provenance import digests
 from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
 from kcheck.runner.turns import NotRun, Turns, smaller_cases
+from kcheck.runner.unstable import UnstableFormulas
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
@@ -198,6 +199,7 @@ class LocalWork:
         self._before: Sequence[Queued] = ()
         self._vacuity = Vacuity()
         self._origins = FailureOrigins()
+        self._unstable = UnstableFormulas()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
         self._only_covers = False  # the current case is instrumented at most for coverage
@@ -366,6 +368,7 @@ class LocalWork:
         if done.arrays is not None:
             device = device_for(self._spec, self._device)
             verdict = self._origins.explained(self._spec, device, done.arrays, done.verdict, self._options.timeout)
+            verdict = self._unstable.explained(self._spec, device, done.arrays, verdict, self._options.timeout)
             done = replace(done, verdict=verdict)
         if done.outcome is not None:
             required = every_instrument(self._spec, self._device)
