@@ -40,6 +40,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     Race,
     RaceState,
 )
+from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 from kcheck.ptx.syntax.symbols import kernel_name
 
 RACES = 256
@@ -221,7 +222,10 @@ class Races:
             fault, self._fault = self._fault, None
             raise fault
         pairs: dict[tuple[object, ...], list[Race]] = {}
+        reserved = RESERVED_BYTES if any(variable.symbol == RESERVED for variable in program.shared) else 0
         for race in self._races[: self._state.race_count]:
+            if not race.base and race.address - naming.window(race.address)[0] < reserved:
+                continue  # of CUDA's own code
             lines = sorted(line(number, program.sites) for number in (race.site, race.other_site))
             pairs.setdefault((*lines, race.base), []).append(race)
         found = []

@@ -37,7 +37,7 @@ class ModuleSurroundings(Protocol):
     Attributes:
         declarations, definitions: of the LLVM module, by name; handlers may add functions.
         copies: where a vector keeps its asynchronous copies; None if the code has none.
-        shared_bytes: of its static shared memory.
+        shared_bytes: of its static shared memory; ``shared``: the offsets of the variables in it.
         dynamic_shared: whether the code uses dynamic shared memory.
         local_stride: bytes of a thread's local memory.
         outlined: whether vector accesses are calls, because the code has too many to inline.
@@ -56,6 +56,9 @@ class ModuleSurroundings(Protocol):
 
     @property
     def shared_bytes(self) -> int: ...
+
+    @property
+    def shared(self) -> Mapping[str, int]: ...
 
     @property
     def local_stride(self) -> int: ...

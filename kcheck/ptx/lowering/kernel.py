@@ -65,6 +65,7 @@ from kcheck.ptx.runtime.layout import (
 from kcheck.ptx.runtime.lookup import BOUNDS, LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
 from kcheck.ptx.syntax.opcodes import BARRIERS, PLAIN_ACCESSES
+from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -254,6 +255,7 @@ def _module(
         unwritten=fresh.unwritten[0],
         unwritten_bytes=fresh.unwritten[1],
         axis=AXES.index(unit.axis),
+        reserved=RESERVED_BYTES if RESERVED in unit.shared else 0,
         joins=joins,
     )
     for signature in (faults.FAULT, faults.RUNNING):

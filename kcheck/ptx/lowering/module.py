@@ -20,6 +20,7 @@ from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
 from kcheck.ptx.runtime.strided import strided_ir
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
+from kcheck.ptx.syntax.reserved_shared import RESERVED
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
 
@@ -219,6 +220,9 @@ def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, 
     variables = [v for v in module.variables.values() if v.space == "shared"]
     for function in functions:
         variables.extend(v for v in function.variables.values() if v.space == "shared")
+    variables.sort(key=lambda variable: variable.name != RESERVED)
+    if len(variables) > 1 and variables[1].name == RESERVED:  # of several functions
+        variables = variables[:1] + [variable for variable in variables if variable.name != RESERVED]
     for variable in variables:
         if open_size(variable):
             dynamic.append(variable)

@@ -10,6 +10,7 @@ from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Operation
+from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 
 _INVARIANT = ", !invariant.load !1"
 
@@ -62,7 +63,8 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
         return fn.field(Launch, Launch.grid_id)
     if head in ("dynamic_smem_size", "total_smem_size"):
         dynamic = fn.field(Launch, Launch.dynamic_shared)
-        return dynamic if head[0] == "d" else fn.b.add(dynamic, fn.unit.shared_bytes)
+        reserved = RESERVED_BYTES if RESERVED in fn.unit.shared else 0
+        return dynamic if head[0] == "d" else fn.b.add(dynamic, fn.unit.shared_bytes - reserved)
     if head.startswith(("clock", "globaltimer")):
         fn.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
         now = fn.b.invoke("@llvm.readcyclecounter", "i64", "", "i64")

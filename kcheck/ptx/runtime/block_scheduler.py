@@ -158,6 +158,11 @@ class _Block:
             with f.range((self.n + (self.width - 1)) // self.width) as number:
                 size = self.shape.load(KernelShape.unwritten_bytes)
                 f.fill(f.offset(self.vector(number), start), -1, size)
+        reserved, worker = self.shape.load(KernelShape.reserved), record(f, "worker", Worker)
+        with f.if_(reserved.ne(0)):
+            f.fill(worker.pointer_at(Worker.shared), 0, reserved)
+            with f.if_(worker.load(Worker.shared_init).ne(0)):
+                f.fill(worker.pointer_at(Worker.shared_init), 0, reserved)
 
     def set_index(self, linear: Term) -> Term:
         """Set the index of the block; returns how many blocks there are along the axis from this one on."""

@@ -80,6 +80,7 @@ class KernelShape(ctypes.Structure):
         ("unwritten", ctypes.c_uint64),  # the part of the state to fill with ones when a block begins …
         ("unwritten_bytes", ctypes.c_uint64),  # … and its size
         ("axis", ctypes.c_uint64),  # index in AXES: along which axis the threads of a vector are neighbors
+        ("reserved", ctypes.c_uint64),  # bytes at the start of shared memory that are 0 when a block begins
         ("joins", ctypes.c_uint64),  # whether INTERIOR can run several blocks
     ]
 

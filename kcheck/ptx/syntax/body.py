@@ -28,6 +28,7 @@ from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, parameters, type_name, variables
 from kcheck.ptx.syntax.lexer import describe
 from kcheck.ptx.syntax.modifier_order import in_order
+from kcheck.ptx.syntax.reserved_shared import OFFSETS, RESERVED, reserved_variable
 from kcheck.ptx.syntax.written_out import written_out
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})
@@ -139,6 +140,9 @@ class Body:
                     return register
             if name in scope.variables:
                 return Symbol(scope.variables[name])
+        if name in OFFSETS:
+            self.variables[RESERVED] = reserved_variable(line)
+            return OFFSETS[name]
         if name.startswith("%"):
             self.cursor.fail(f"register {name} is not declared", line)
         return Symbol(name)
