@@ -15,6 +15,7 @@ from kcheck.model.indexing import out_of_range
 from kcheck.model.layouts import Spread
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
+from kcheck.ptx.syntax.dwarf import LocalVariable
 
 VERBS = {
     FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
@@ -28,6 +29,10 @@ _NEAR = 64
 """Elements. An index that exceeds a thread's by at most this much is treated as that index plus a constant."""
 _LIKELY = 2
 """Used instead of _NEAR if the index was computed from a loaded value: beyond it, that value is the cause."""
+
+
+_ANYWHERE = 1 << 40
+"""An address for an array whose place is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,28 @@ def access(kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memor
         f"{verb} {_bytes(fault.size)} at address {fault.address:#x}, which is in no allocation",
         _loaded(site, naming) or "check how the address is computed",
     )
+
+
+def outside_variable(fault: FaultRecord, site: Site | None, naming: Naming, variable: LocalVariable) -> Told:
+    """Describe an access outside the local array that its address was computed from.
+
+    Args:
+        fault: its address is the distance from the start of the array.
+    """
+    verb = "reads" if site is None or site.text.startswith("ld") else "writes"
+    fault.address = _ANYWHERE + (fault.address - (1 << 64) if fault.address >> 63 else fault.address)
+    strides = contiguous(variable.shape, variable.itemsize)
+    label = RangeLabel(
+        variable.name,
+        _ANYWHERE,
+        variable.shape,
+        strides,
+        variable.itemsize,
+        _ANYWHERE,
+        _ANYWHERE + variable.size,
+        is_local=True,
+    )
+    return _outside(verb, fault, site, label, naming, is_shared=True)
 
 
 def _misaligned(fault: FaultRecord, site: Site | None, naming: Naming) -> Told:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kcheck.cpu.accesses import VERBS, access
+from kcheck.cpu.accesses import VERBS, access, outside_variable
 from kcheck.cpu.lost_digits import absorbed, lost
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
@@ -116,6 +116,9 @@ def _finding(
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming)
         array, index, message, fix = told.array, told.index, told.message, told.fix
+    elif kind is FaultKind.LOCAL_BOUNDS:
+        told = outside_variable(fault, site, naming, program.arrays[fault.site])
+        message, fix = told.message, told.fix
     elif kind in (FaultKind.MADE_NAN, FaultKind.MADE_INFINITY):
         message = made(kind, fault, site)
     elif kind is FaultKind.LOST_DIGITS:

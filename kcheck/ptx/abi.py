@@ -177,7 +177,7 @@ class FaultRecord(ctypes.Structure):
         ("thread", ctypes.c_uint32 * 3),
         # The address of the access. Barriers: see runtime/waiting.py. Masks of a warp: see FaultKind. UNDEFINED_*:
         # the address that the value was loaded from. WRAPPED_*: the exact result, which did not fit. MADE_*: the
-        # first two operands, as float32.
+        # first two operands, as float32. LOCAL_BOUNDS: the distance from the start of the array.
         ("address", ctypes.c_uint64),
         # Bytes of the access; waiting threads; lanes of the warp. UNDEFINED_*, WRAPPED_*: 1 + the site of origin,
         # or 0. MADE_*: the third operand.
@@ -329,6 +329,7 @@ class FaultKind(IntEnum):
     UNDEFINED_SCRATCH = 34
     LOST_DIGITS = 35
     ABSORBED_DIGITS = 36
+    LOCAL_BOUNDS = 37
 
 
 SCRATCH = "scratch"
@@ -359,6 +360,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside all allocations"),
+    FaultKind.LOCAL_BOUNDS: FaultRow("memcheck", True, "accesses memory outside a local array"),
     FaultKind.MISALIGNED: FaultRow("memcheck", True, "accesses an address that is not aligned to the size"),
     FaultKind.MBARRIER_ARRIVALS: FaultRow(
         "synccheck", False, "arrives at an mbarrier more often than its phase waits for"

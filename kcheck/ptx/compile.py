@@ -15,6 +15,7 @@ from kcheck.ptx.runtime.block_scheduler import scheduler_ir
 from kcheck.ptx.sanitizers.coverage import Coverage
 from kcheck.ptx.sanitizers.init.marks import Marks
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
+from kcheck.ptx.sanitizers.local_arrays import LocalArrays
 from kcheck.ptx.sanitizers.memory_use import defined_loads, memory_use
 from kcheck.ptx.sanitizers.noise import Noise
 from kcheck.ptx.sanitizers.origins import OriginLog
@@ -87,8 +88,11 @@ def lower_checked(
         subscribed = (*subscribed, WatchedStores())
     if checks.noise:
         subscribed = (*subscribed, Noise())
+    local_arrays = LocalArrays()
+    if module.locals:
+        subscribed = (*subscribed, local_arrays)
     program = kernel.lower(module, entry, width, subscribed, row, axis, interiors)
-    return replace(program, checks=checks, points=tuple(coverage.points))
+    return replace(program, checks=checks, points=tuple(coverage.points), arrays=local_arrays.found)
 
 
 def _use(module: Module, entry: str) -> MemoryUse:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from kcheck.alignment import ceil_div
 from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
+from kcheck.ptx.syntax.dwarf import LocalVariable
 
 UNNAMED_LANE = 32
 """Added to the number of a lane that a shuffle reads although its mask does not name it, in a fault."""
@@ -220,6 +224,7 @@ class Program:
         pointers: with racecheck, the parameters that addresses depend on.
         fresh: whether sanitizers have something to do when a block begins.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
+        arrays: by site, the local array that the access refers to, from debug information.
     """
 
     ir: LlvmModule
@@ -245,6 +250,7 @@ class Program:
     tensor_sums: frozenset[TensorSum] = frozenset()
     pointers: PointerUse = PointerUse()
     fresh: bool = False
+    arrays: Mapping[int, LocalVariable] = field(default_factory=dict)
 
     @property
     def scheduler(self) -> SchedulerVariant:

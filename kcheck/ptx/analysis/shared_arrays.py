@@ -18,7 +18,7 @@ from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, O
 from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES, OFFSETS
 from kcheck.ptx.syntax.types import TYPES
 
-_NONE, _SEVERAL = "", "*"
+NONE, SEVERAL = "", "*"
 """What a register may hold besides an address in one array, given by its symbol: no such address; any address."""
 
 
@@ -32,7 +32,7 @@ def arrays_of_accesses(
         arrays: the symbols of the shared arrays of fixed size.
     """
     for function in functions:
-        pointers = _Pointers(function, frozenset(arrays)).registers()
+        pointers = Pointers(function, frozenset(arrays)).registers()
         for statement in function.body or ():
             if isinstance(statement, Instruction) and statement.opcode in ACCESSES:
                 address = next((o for o in statement.operands if isinstance(o, Address)), None)
@@ -51,16 +51,16 @@ def access_bytes(access: Instruction) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pointers:
+class Pointers:
     """The registers of a function that may hold addresses of shared arrays."""
 
     function: Function
     arrays: frozenset[str]
 
     def registers(self) -> dict[str, str]:
-        """By register: the array that it points into, ``_NONE`` or ``_SEVERAL``. Absent: nothing is written to it.
+        """By register: the array that it points into, ``NONE`` or ``SEVERAL``. Absent: nothing is written to it.
 
-        A value moves up at most twice: from absent to a symbol or ``_NONE``, from there to ``_SEVERAL``.
+        A value moves up at most twice: from absent to a symbol or ``NONE``, from there to ``SEVERAL``.
         """
         found: dict[str, str] = {}
         writers: list[tuple[Instruction | Call, list[str]]] = []
@@ -71,7 +71,7 @@ class _Pointers:
         while changed:
             changed = False
             for writer, names in writers:
-                value = self._result(writer, found)
+                value = self.result(writer, found)
                 if value is None:
                     continue
                 for name in names:
@@ -80,10 +80,10 @@ class _Pointers:
                         found[name], changed = joined, True
         return found
 
-    def _result(self, writer: Instruction | Call, found: Mapping[str, str]) -> str | None:
+    def result(self, writer: Instruction | Call, found: Mapping[str, str]) -> str | None:
         """What a result points into; None: its sources are not known yet."""
         if not isinstance(writer, Instruction):
-            return _NONE
+            return NONE
         sources = [self._operand(o, found) for o in writer.operands[1:]]
         if writer.opcode in COPIES:
             return sources[0]
@@ -93,20 +93,20 @@ class _Pointers:
         if writer.opcode in OFFSETS:
             return _sum(sources)
         if writer.opcode == "sub":
-            return sources[0] if sources[1] == _NONE else _sum([*sources, _SEVERAL])
+            return sources[0] if sources[1] == NONE else _sum([*sources, SEVERAL])
         if writer.opcode == "mad":
             return _sum(sources)
-        return _NONE
+        return NONE
 
     def _operand(self, operand: Operand, found: Mapping[str, str]) -> str | None:
         if isinstance(operand, Symbol):
-            return operand.name if operand.name in self.arrays else _SEVERAL
-        return found.get(operand.name) if isinstance(operand, Register) else _NONE
+            return operand.name if operand.name in self.arrays else SEVERAL
+        return found.get(operand.name) if isinstance(operand, Register) else NONE
 
 
 def _join(old: str | None, new: str) -> str:
     """What a register points into that may hold either."""
-    return new if old in (None, new) else _SEVERAL
+    return new if old in (None, new) else SEVERAL
 
 
 def _sum(sources: Iterable[str | None]) -> str | None:
@@ -114,5 +114,5 @@ def _sum(sources: Iterable[str | None]) -> str | None:
     parts = list(sources)
     if None in parts:
         return None
-    pointers = [part for part in parts if part != _NONE]
-    return _NONE if not pointers else pointers[0] if len(pointers) == 1 else _SEVERAL
+    pointers = [part for part in parts if part != NONE]
+    return NONE if not pointers else pointers[0] if len(pointers) == 1 else SEVERAL

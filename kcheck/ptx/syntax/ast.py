@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.syntax.dwarf import LocalVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,7 @@ class Module:
     Attributes:
         file: its name in messages.
         replicates: several threads may load, and lanes of a warp may store, copies of one value (REPLICATES).
+        locals: the variables in the frames of functions, if the module has debug information.
         reached: by kernel, the functions that it may call, once :mod:`kcheck.ptx.analysis.kernel_facts` has found
             them.
     """
@@ -284,6 +286,7 @@ class Module:
     variables: Mapping[str, Variable]
     functions: Mapping[str, Function]
     replicates: bool = False
+    locals: tuple[LocalVariable, ...] = ()
     reached: dict[str, tuple[Function, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

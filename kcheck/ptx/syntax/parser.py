@@ -13,6 +13,7 @@ from kcheck.ptx.syntax.ast import Function, Module, Variable
 from kcheck.ptx.syntax.body import Body, read_loc, skip_line
 from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, linkage, parameters, variables
+from kcheck.ptx.syntax.dwarf import local_variables
 from kcheck.ptx.syntax.lexer import describe, unescape
 from kcheck.ptx.syntax.symbols import REPLICATES
 
@@ -60,6 +61,7 @@ class _ModuleParser:
         self.files: dict[int, str] = {}
         self.variables: dict[str, Variable] = {}
         self.functions: dict[str, Function] = {}
+        self.sections: dict[str, list[str]] = {}
 
     # module ::= (header | variable | function | section | file | loc | pragma | alias)*
     def read(self) -> Module:
@@ -96,6 +98,7 @@ class _ModuleParser:
             self.variables,
             self.functions,
             self.replicates,
+            local_variables(self.sections),
         )
 
     # target ::= ".target" name ("," name)*
@@ -127,9 +130,11 @@ class _ModuleParser:
     def _section(self) -> None:
         cursor = self.cursor
         line = cursor.take().line
+        name = cursor.token.text
         while cursor.token.kind not in ("{", "end"):
             cursor.take()
         depth = 0
+        words: list[str] = []
         while True:
             token = cursor.take()
             if token.kind == "{":
@@ -137,9 +142,12 @@ class _ModuleParser:
             elif token.kind == "}":
                 depth -= 1
                 if depth == 0:
+                    self.sections[name] = words
                     return
             elif token.kind == "end":
                 cursor.fail("this .section is never closed", line)
+            else:
+                words.append(token.text)
 
     # linked ::= linkage (variables | entry | func)
     def _linked(self) -> None:
