@@ -14,7 +14,7 @@ from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import SpecLike, model_of
 from kcheck.api.verdict import Verdict
 from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snapshot
-from kcheck.cases.far import HostArray
+from kcheck.cases.host_array import HostArray
 from kcheck.device.harvest import input_findings, values
 from kcheck.device.returned import returned_gradients, returned_outputs
 from kcheck.errors import UserError

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 from kcheck.cases.huge import HUGE
-from kcheck.cases.room import Room
-from kcheck.model import Choices, OpSpec, Range
+from kcheck.cases.room import Room, drawn_domains
+from kcheck.model import OpSpec
 from kcheck.rng import derive
 from kcheck.symbolic import Solver
 
@@ -57,12 +57,7 @@ class Corners:
         self._solver = Solver(spec.dims, spec.constraints)
         self._elements, self._drawn = elements, drawn
         self._room = Room(spec, self._solver)
-        self._domains: dict[str, range | tuple[int, ...]] = {}
-        for name, dim in spec.dims.items():
-            if isinstance(dim.domain, Choices):
-                self._domains[name] = tuple(sorted(set(dim.domain.values)))
-            elif isinstance(dim.domain, Range):
-                self._domains[name] = range(dim.domain.low, dim.domain.high + 1)
+        self._domains = drawn_domains(spec)
         self._found: dict[str, Sizes | None] = {}
 
     def sizes(self, corner: str) -> Sizes | None:

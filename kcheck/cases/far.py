@@ -11,7 +11,6 @@ import math
 import mmap
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -84,60 +83,6 @@ def no_huge_pages(pages: mmap.mmap, start: int, size: int) -> None:
     if sys.platform == "linux":
         first = start // PAGE * PAGE
         pages.madvise(_MADV_NOHUGEPAGE, first, min(start + size, len(pages)) - first)
-
-
-class Laid(Protocol):
-    """The part of an :class:`~kcheck.cases.layouts.Allocation` that is needed here."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dtype(self) -> Any: ...
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def passed_strides(self) -> tuple[int, ...]: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def far(self) -> Spread | None: ...
-
-
-class HostArray:
-    """An array of a case in memory of its own, as code that runs in this process gets it.
-
-    Args:
-        buffer: the initial bytes; the caller keeps them.
-
-    Attributes:
-        array: the array; it keeps its memory alive.
-
-    Raises:
-        NoAddressSpace: there is no address space for it.
-    """
-
-    def __init__(self, allocation: Laid, buffer: Bytes) -> None:
-        self._rows: Bytes | None = None
-        far = allocation.far
-        if far is None:
-            self._memory: Any = buffer.copy()
-        else:
-            self._memory = reserved(far.span, allocation.name)
-            self._rows = far.view(self._memory)
-            self._rows[...] = buffer.reshape(self._rows.shape)
-        self.array: npt.NDArray[Any] = np.ndarray(
-            allocation.shape, allocation.dtype.numpy, self._memory, allocation.offset, allocation.passed_strides
-        )
-
-    def bytes(self) -> Bytes:
-        """The bytes of the buffer as they are now: its memory, or a copy if its rows are far apart."""
-        found: Bytes = self._memory if self._rows is None else self._rows.reshape(-1)
-        return found
 
 
 def reserved(size: int, name: str) -> mmap.mmap:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 
-from kcheck.cases.room import Room
-from kcheck.model import Choices, OpSpec, Range, TextureArg, leaves
+from kcheck.cases.room import Room, drawn_domains
+from kcheck.model import OpSpec, TextureArg, leaves
 from kcheck.symbolic import Solver
 
 HUGE = tuple(f"huge_{n}" for n in range(10))
@@ -33,17 +33,12 @@ class HugeSizes:
     def __init__(self, spec: OpSpec) -> None:
         self._solver = Solver(spec.dims, spec.constraints)
         self._room = Room(spec, self._solver)
-        self._domains: dict[str, range | tuple[int, ...]] = {}
-        for name, dim in spec.dims.items():
-            if isinstance(dim.domain, Choices):
-                self._domains[name] = tuple(sorted(set(dim.domain.values)))
-            elif isinstance(dim.domain, Range):
-                self._domains[name] = range(dim.domain.low, dim.domain.high + 1)
+        self._domains = drawn_domains(spec)
         self._possible = spec.huge and _can_be_sampled(spec) and not self._room.always_fits
         self._found: list[Sizes] | None = None
 
     def sizes(self, number: int) -> Sizes | None:
-        """The sizes of every dim of a huge case, derived ones too; None if there are not so many."""
+        """The sizes of every dim of a huge case, derived ones too; None if there are fewer."""
         if self._found is None:
             self._found = list(self._all()) if self._possible else []
         return self._found[number] if number < len(self._found) else None
@@ -75,10 +70,10 @@ class HugeSizes:
         return max(self._room.sizes_of(sizes) or (0,))
 
     def _alike(self, n: int) -> Sizes:
-        return {name: _nearest(domain, n) for name, domain in self._domains.items()}
+        return {name: _first_from(domain, n) for name, domain in self._domains.items()}
 
     def _alone(self, name: str, n: int) -> Sizes:
-        return {other: _nearest(domain, n if other == name else 1) for other, domain in self._domains.items()}
+        return {other: _first_from(domain, n if other == name else 1) for other, domain in self._domains.items()}
 
     def _least(
         self, sizes_at: Callable[[int], Sizes], measure: Callable[[Mapping[str, int]], int], limit: int
@@ -115,7 +110,7 @@ def _can_be_sampled(spec: OpSpec) -> bool:
     return not any(isinstance(argument, TextureArg) for argument in leaves(spec.launch.args))
 
 
-def _nearest(domain: range | tuple[int, ...], n: int) -> int:
+def _first_from(domain: range | tuple[int, ...], n: int) -> int:
     """The least size of a domain that is at least ``n``; the largest one if none is."""
     if isinstance(domain, range):
         return min(max(n, domain[0]), domain[-1])

@@ -107,7 +107,7 @@ def materialize(
 
 
 def reserve_arrays(spec: OpSpec, case: Case, limit: float | None = None) -> CaseArrays:
-    """The arrays and params of a huge case: those that are too large are address space that contains zeros.
+    """The arrays and params of a huge case: the ones that are too large are address space that contains zeros.
     ``limit``: as for :func:`materialize`.
 
     Raises:

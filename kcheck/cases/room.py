@@ -69,6 +69,17 @@ class Room:
         return low
 
 
+def drawn_domains(spec: OpSpec) -> dict[str, range | tuple[int, ...]]:
+    """The sizes of each drawn dim, ascending."""
+    found: dict[str, range | tuple[int, ...]] = {}
+    for name, dim in spec.dims.items():
+        if isinstance(dim.domain, Choices):
+            found[name] = tuple(sorted(set(dim.domain.values)))
+        elif isinstance(dim.domain, Range):
+            found[name] = range(dim.domain.low, dim.domain.high + 1)
+    return found
+
+
 def _ends(dim: Dim) -> tuple[int, int]:
     domain = dim.domain
     if isinstance(domain, Choices):

@@ -51,7 +51,7 @@ class RangeLabel:
         dtype: of an element; empty if it is unknown.
         is_local: whether only the kernel uses this name.
         declared: the declaration, if the elements are unknown; then ``shape`` is empty.
-        far: where its rows are, if they lie far apart: kernels may access nothing between them.
+        far: where its rows are, if they lie far apart: kernels may not access what is between them.
     """
 
     name: str

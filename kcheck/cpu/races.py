@@ -172,7 +172,7 @@ class Races:
 
     def _reserve_records(self, size: int) -> int:
         """Reserve records for device memory; returns the bytes from its start that have some. If they all would
-        take more address space than there is, arrays whose rows lie far apart have none."""
+        take more address space than is available, arrays whose rows lie far apart have none."""
         try:
             self._global.reserve(size)
         except OSError:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from kcheck.alarm import TimedOut, limited
 from kcheck.cases import CaseArrays, cotangents
-from kcheck.cases.far import HostArray
+from kcheck.cases.host_array import HostArray
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
 from kcheck.device.places import error_place, function_place, one_line

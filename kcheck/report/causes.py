@@ -106,14 +106,7 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
 def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """The findings of a case that may explain a mismatch, and the others; each list is ordered causes first."""
     keys = [_key(finding) for finding in found]
-
-    def rank(one: Finding) -> float:
-        key = _key(one)
-        if _is_of_wrapped_index(key, [_key(other) for other in found if other.severity == "error"]):
-            return _STRAYED
-        return _CORRUPTED if _is_corrupted(key, keys) else _order(one.rule)
-
-    ordered = sorted(found, key=rank)
+    ordered = sorted(found, key=lambda f: _rank_beside(_key(f), keys))
     first = _order("mismatch")
     return [f for f in ordered if _order(f.rule) < first], [f for f in ordered if _order(f.rule) >= first]
 
@@ -132,6 +125,12 @@ _STRAYED = _RULES.index("overflow") + 0.5
 
 def _is_of_wrapped_index(key: Key, shown: Collection[Key]) -> bool:
     return key[0] == "memcheck" and any(other[0] == "overflow" and other[1] == key[1] for other in shown)
+
+
+def _rank_beside(key: Key, shown: Collection[Key]) -> float:
+    return (
+        _STRAYED if _is_of_wrapped_index(key, shown) else _CORRUPTED if _is_corrupted(key, shown) else _rank(key)
+    )
 
 
 def _is_corrupted(key: Key, shown: Collection[Key]) -> bool:

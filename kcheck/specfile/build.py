@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,15 @@ class _Build:
         self.judged = judged and reader.text(reader.get(reader.top, "reference")) != NO_REFERENCE
 
     def spec(self) -> OpSpec | None:
+        """The spec; None if there are faults."""
+        made = self._declared()
+        memory, huge = read_memory(self.reader)
+        if made is None:
+            return None
+        check_far(self.reader, made)
+        return replace(made, memory=memory, huge=huge)
+
+    def _declared(self) -> OpSpec | None:
         reader, get, top = self.reader, self.reader.get, self.reader.top
         read_variables(reader)
         sections = declare_names(reader)
@@ -235,14 +245,12 @@ class _Build:
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         variables = read_variables_of_module(reader, arrays, kernel)
-        check_far(reader, arrays, aliases, kernel[0] if kernel else None, launch, variables)
         launcher, function = read_launcher(reader), read_function(reader, aliases)
         framework, gradients = read_framework(reader, inputs)
         rules = self._rules(arrays, kernel)
         artifact = read_artifact(reader, self.settings.targets)
         examples = read_examples(reader, dims, solver, sections, inputs, written)
         count, seed = (reader.integer(get(get(top, "cases"), key)) for key in ("count", "seed"))
-        memory = read_memory(reader)
         op = reader.text(get(top, "op"))
         if (
             reader.faults
@@ -295,8 +303,6 @@ class _Build:
             framework=framework,
             gradients=gradients,
             variables=variables,
-            memory=memory,
-            huge=reader.text(get(top, "huge")) != "off",
         )
 
     def _has_all(self, sections: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> bool:

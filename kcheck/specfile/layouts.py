@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from kcheck.model import LAYOUTS, LEAST_AXES, AccessorArg, Argument, KernelRef, LaunchSpec, Span, StrideArg, leaves
+from kcheck.model import LAYOUTS, LEAST_AXES, AccessorArg, Input, OpSpec, Output, Span, StrideArg, leaves
 from kcheck.model.layouts import FAR, MOST_FAR, far_layout, is_far, layout_kind, shown_layout
 from kcheck.specfile.reader import Reader
-from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode
+from kcheck.specfile.yamltree import YamlMap, YamlNode
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 
@@ -72,31 +70,20 @@ def read_layouts(
     return tuple(found) if found and len(set(found)) == len(found) else None
 
 
-def check_far(
-    reader: Reader,
-    arrays: Mapping[str, YamlEntry],
-    aliases: Mapping[str, str],
-    kernel: KernelRef | None,
-    launch: LaunchSpec | None,
-    variables: Mapping[str, Argument],
-) -> None:
-    """Report arrays with the layout ``far`` of which the kernel gets no stride: it could not find their rows.
-
-    Args:
-        arrays: the declarations of inputs and outputs.
-        aliases: by output, the input that it is computed in place in.
-    """
+def check_far(reader: Reader, spec: OpSpec) -> None:
+    """Report arrays with the layout ``far`` of which the kernel gets no stride: it could not find their rows."""
+    launch, kernel = spec.launch, spec.kernel
     if launch is None or kernel is None or kernel.kind == "numba":  # these get the array itself
         return
+    alias = {name: output.alias or name for name, output in spec.outputs.items()}
     known = {
-        aliases.get(argument.array, argument.array)
-        for argument in leaves((*launch.args, *variables.values()))
+        alias.get(argument.array, argument.array)
+        for argument in leaves((*launch.args, *spec.variables.values()))
         if isinstance(argument, StrideArg | AccessorArg)
     }
-    for name, entry in arrays.items():
-        for item in reader.items(reader.get(entry.value, "layouts")):
-            is_its = FAR in item.entries if isinstance(item, YamlMap) else is_far(reader.text(item) or "")
-            if is_its and name not in known:
-                what = f"{name!r} cannot be {FAR}: the kernel gets no stride of it"
-                fix = f"pass its strides in args, as in {{stride: [{name}, 0]}}, or remove {FAR!r}"
-                reader.fault(item.span, what, fix)
+    arrays: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
+    for name, array in arrays.items():
+        if any(map(is_far, array.layouts)) and alias.get(name, name) not in known:
+            what = f"{name!r} cannot be {FAR}: the kernel gets no stride of it"
+            fix = f"pass its strides in args, as in {{stride: [{name}, 0]}}, or remove {FAR!r}"
+            reader.fault(array.span, what, fix)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kcheck.cases import expand, materialize, restore, snapshot
-from kcheck.cases.far import MOST_ROWS, HostArray, far_rows
+from kcheck.cases.far import MOST_ROWS, far_rows
+from kcheck.cases.host_array import HostArray
 from kcheck.cases.layouts import Allocation, allocate, geometry
 from kcheck.cases.materialize import as_contiguous
 from kcheck.errors import SpecError

@@ -84,7 +84,7 @@ def test_the_same_seeds_give_the_same_cases_where_everything_fits(tmp_path: Path
             "16MB",
             "this size is too large; the limit is 1099511627776 elements",
         ),
-        ("{M: [1], N: [1]}", "1KB", "this is no size for the arrays of a case; write a size from 1MB to 10TB"),
+        ("{M: [1], N: [1]}", "1KB", "this is not a size for the arrays of a case; write a size from 1MB to 10TB"),
         ("{M: [1], N: [1]}", "lots", "size such as 512MB"),
     ],
 )

@@ -34,7 +34,7 @@ def test_a_row_is_an_entry_of_the_table() -> None:
     assert found == [(256 + n * FAR.apart, 400) for n in range(100)]
 
 
-def test_it_takes_memory_only_where_it_is_touched() -> None:
+def test_a_reserved_block_takes_memory_only_where_it_is_touched() -> None:
     """The shadow of initcheck, too. Rows that were written are zero again in the next block."""
     memory = Memory(1 << 20, ROOM)
     memory.track()

@@ -18,6 +18,7 @@ LONG = {
     "ptx/lowering/function.py": "one class: a function",
     "ptx/lowering/interior_values.py": "one class: the evaluator of a block",
     "ptx/lowering/warp.py": "one class: a warp's code",
+    "report/causes.py": "one order: which symptoms explain others",
     "store/store.py": "one class: the store",
 }
 """The files that are longer, and why."""

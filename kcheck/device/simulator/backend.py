@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcheck.cases import Allocation
-from kcheck.cases.far import HostArray
+from kcheck.cases.host_array import HostArray
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import Modules
