@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -169,6 +169,9 @@ types: .venv/installed-dev
 
 layers: .venv/installed-dev  ## check the layers of imports
 	@$(BIN)/lint-imports
+
+figures: .venv/installed-dev  ## print the largest files and functions
+	@$(BIN)/python tests/packaging/figures.py
 
 # Needs Chromium with its driver, genhtml (Debian: chromium, chromium-driver, lcov) and npm.
 .venv/report-check: .venv/installed-dev

@@ -15,7 +15,7 @@ from kcheck.model.indexing import out_of_range
 from kcheck.model.layouts import Spread
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 
 VERBS = {
     FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
@@ -80,7 +80,7 @@ def access(kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memor
     )
 
 
-def outside_variable(fault: FaultRecord, site: Site | None, naming: Naming, variable: LocalVariable) -> Told:
+def outside_variable(fault: FaultRecord, site: Site | None, naming: Naming, variable: DebugVariable) -> Told:
     """Describe an access outside the local array that its address was computed from.
 
     Args:

@@ -22,7 +22,7 @@ from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.program import AccessRole, ParamSlot, PointerUse, Program, SchedulerVariant, SharedVariable, Site
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -214,7 +214,7 @@ def _from_json(fields: dict[str, Any]) -> Program:
     fields["pointers"] = PointerUse(*(tuple(map(tuple, uses[kind])) for kind in ("loads", "stores")))
     fields["tensor_sums"] = frozenset(TensorSum(**sums) for sums in fields["tensor_sums"])
     fields["arrays"] = {
-        int(site): LocalVariable(**variable | {"shape": tuple(variable["shape"])})
+        int(site): DebugVariable(**variable | {"shape": tuple(variable["shape"])})
         for site, variable in fields["arrays"].items()
     }
     return Program(ir=LlvmModule(), **fields)

@@ -17,7 +17,7 @@ from kcheck.ptx.sanitizers.init.marks import Marks
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
 from kcheck.ptx.sanitizers.local_arrays import LocalArrays
 from kcheck.ptx.sanitizers.memory_use import defined_loads, memory_use
-from kcheck.ptx.sanitizers.noise import Noise
+from kcheck.ptx.sanitizers.noise import RandomRounding
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
 from kcheck.ptx.sanitizers.race.hooks import Racecheck
@@ -87,7 +87,7 @@ def lower_checked(
     if checks.stores:
         subscribed = (*subscribed, WatchedStores())
     if checks.noise:
-        subscribed = (*subscribed, Noise())
+        subscribed = (*subscribed, RandomRounding())
     local_arrays = LocalArrays()
     if module.locals:
         subscribed = (*subscribed, local_arrays)

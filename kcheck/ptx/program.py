@@ -11,7 +11,7 @@ from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 
 UNNAMED_LANE = 32
 """Added to the number of a lane that a shuffle reads although its mask does not name it, in a fault."""
@@ -250,7 +250,7 @@ class Program:
     tensor_sums: frozenset[TensorSum] = frozenset()
     pointers: PointerUse = PointerUse()
     fresh: bool = False
-    arrays: Mapping[int, LocalVariable] = field(default_factory=dict)
+    arrays: Mapping[int, DebugVariable] = field(default_factory=dict)
 
     @property
     def scheduler(self) -> SchedulerVariant:

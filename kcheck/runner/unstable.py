@@ -43,7 +43,7 @@ _TERM = " of the smaller term"
 
 
 @dataclass(frozen=True, slots=True)
-class _Element:
+class _WrongElement:
     """The worst element of an output, and its error."""
 
     output: str
@@ -95,7 +95,7 @@ class _Trial:
         self._spec, self._device, self._arrays, self._timeout = spec, device, arrays, timeout
         self._found = found
         actual = found.actual - found.expected
-        self._element = _Element(found.output, found.worst, found.expected, actual)
+        self._element = _WrongElement(found.output, found.worst, found.expected, actual)
         self._begun = time.monotonic()
 
     def note(self) -> str:

@@ -22,7 +22,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device.kinds.entry import Parameter, difference, number_as, shape_told
 from kcheck.device.kinds.modules import Modules, Unit, address, call, used_variables
 from kcheck.device.kinds.signature import dtype_of
-from kcheck.device.kinds.variables import Variable, find_variable, form_of, module_variables
+from kcheck.device.kinds.variables import ModuleVariable, find_variable, form_of, module_variables
 from kcheck.errors import KernelError
 from kcheck.model import DTYPES
 from kcheck.nearest import did_you_mean
@@ -51,7 +51,7 @@ class Typed:
 class NamedVariable:
     """A variable of the file of a running launcher. :meth:`set` changes it for all kernels of the file."""
 
-    def __init__(self, variable: Variable, unit: Unit, modules: Modules) -> None:
+    def __init__(self, variable: ModuleVariable, unit: Unit, modules: Modules) -> None:
         self._variable, self._unit, self._modules = variable, unit, modules
 
     @classmethod
@@ -206,7 +206,7 @@ def share_variables(unit: Unit, modules: Modules) -> None:
 
 
 @lru_cache(maxsize=256)
-def _shared(ptx: str) -> tuple[Variable, ...]:
+def _shared(ptx: str) -> tuple[ModuleVariable, ...]:
     """The variables of a module that its kernel uses, and all in constant memory."""
     used = {*used_variables(ptx)}
     return tuple(each for each in module_variables(ptx) if each.symbol in used or each.space == "const")

@@ -25,7 +25,7 @@ _HIDDEN = re.compile(r"_GLOBAL__N|_INTERNAL")
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ModuleVariable:
     """A variable of a module: its name in the source and in the PTX, its type there, and its state space."""
 
     name: str
@@ -36,11 +36,12 @@ class Variable:
 
 
 @lru_cache(maxsize=256)
-def module_variables(ptx: str) -> tuple[Variable, ...]:
+def module_variables(ptx: str) -> tuple[ModuleVariable, ...]:
     """The variables that a module declares in global and constant memory."""
     found = _DECLARED.findall(ptx)
     return tuple(
-        Variable(plain_name(symbol), symbol, kind, bool(sizes), space) for space, kind, symbol, sizes in found
+        ModuleVariable(plain_name(symbol), symbol, kind, bool(sizes), space)
+        for space, kind, symbol, sizes in found
     )
 
 
@@ -88,7 +89,7 @@ class LaunchVariables:
         if faults:
             raise SpecError(faults)
 
-    def _add(self, spec: OpSpec, variable: Variable, passed: Passed) -> Fault | None:
+    def _add(self, spec: OpSpec, variable: ModuleVariable, passed: Passed) -> Fault | None:
         place, size = self._modules.variable(self._unit, variable.symbol)
         self._modules.given.add(place)
         if passed.is_array:
@@ -120,13 +121,13 @@ class LaunchVariables:
             call("cuMemcpyDtoD", array, place, count)
 
 
-def find_variable(name: str, known: Sequence[Variable]) -> Variable | None:
+def find_variable(name: str, known: Sequence[ModuleVariable]) -> ModuleVariable | None:
     """The variable of a name, which may omit its namespaces."""
     named = [each for each in known if each.name == name or each.name.endswith(f"::{name}")]
     return next((each for each in named if each.name == name), named[0] if len(named) == 1 else None)
 
 
-def form_of(variable: Variable, size: int) -> tuple[Form, str]:
+def form_of(variable: ModuleVariable, size: int) -> tuple[Form, str]:
     """The form of a scalar, and its dtype if the PTX shows it."""
     if variable.is_array:
         return "bytes", ""

@@ -13,11 +13,11 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.analysis.shared_arrays import SEVERAL, Pointers
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Integer, Label, Module, Register, Symbol
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 from kcheck.ptx.syntax.opcodes import ACCESSES
 
 
-def variables_of_accesses(module: Module, function: Function) -> dict[int, LocalVariable]:
+def variables_of_accesses(module: Module, function: Function) -> dict[int, DebugVariable]:
     """By access (``id``), the variable that its address was computed from, if it is known."""
     frames = {v.frame for v in module.locals if v.frame in function.variables}
     variables = {f"{v.frame}+{v.offset} {v.name}": v for v in module.locals if v.frame in frames}
@@ -64,7 +64,7 @@ class _FramePointers(Pointers):
     """
 
     frames: Mapping[str, str]
-    variables: Mapping[str, LocalVariable]
+    variables: Mapping[str, DebugVariable]
 
     def result(self, writer: Instruction | Call, found: Mapping[str, str]) -> str | None:
         """See :meth:`Pointers.result`."""

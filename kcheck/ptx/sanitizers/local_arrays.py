@@ -18,14 +18,14 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.syntax.ast import Instruction, Symbol
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 
 
 class LocalArrayObserver(Observer):
     """Checks the accesses of one function."""
 
     def __init__(
-        self, fn: FunctionLowering, known: Mapping[int, LocalVariable], found: dict[int, LocalVariable]
+        self, fn: FunctionLowering, known: Mapping[int, DebugVariable], found: dict[int, DebugVariable]
     ) -> None:
         self.fn = fn
         self._known = known
@@ -73,7 +73,7 @@ class LocalArrays(Sanitizer):
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, LocalVariable] = {}
+        self.found: dict[int, DebugVariable] = {}
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
         """Watch the functions that have local arrays."""

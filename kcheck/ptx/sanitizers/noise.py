@@ -22,10 +22,9 @@ from kcheck.ptx.ir.signature import Definition, Signature
 from kcheck.ptx.isa.events import Observer
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer
-from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.sanitizers.rounded_values import RoundedValues
-from kcheck.ptx.sanitizers.special_values import OPERATIONS
+from kcheck.ptx.sanitizers.special_values import OPERATIONS, REPORT_PARAMETERS, report_operation
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
 from kcheck.ptx.syntax.types import TYPES
 
@@ -36,18 +35,7 @@ _SKIPPED = frozenset(("sat", "relu"))
 _LOST = Signature(
     "@kcheck.lost",
     "void",
-    {
-        "launch": "ptr",
-        "worker": "ptr",
-        "block": "ptr",
-        "t0": "i32",
-        "site": "i32",
-        "kind": "i32",
-        "lane": "i32",
-        "operands": "i64",
-        "third": "i32",
-        "kept": "i32",
-    },
+    {**REPORT_PARAMETERS, "kept": "i32"},
 )
 _COUNT = "%noise.count"
 """A register that counts the operations of a thread since its last barrier."""
@@ -203,7 +191,7 @@ class NoiseObserver(Observer):
         )
 
 
-class Noise(Sanitizer):
+class RandomRounding(Sanitizer):
     """Rounds at random in one kernel."""
 
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
@@ -220,12 +208,5 @@ def _lost_ir(declarations: dict[str, str]) -> Definition:
     with f.if_(least.ne(0) & (kept >= least)):
         f.ret()
     cache.store(SiteCache.limit, kept)
-    report_fault(
-        f,
-        f.argument("kind"),
-        f.argument("site"),
-        address=f.argument("operands"),
-        size=f.argument("third"),
-        lane=f.argument("lane"),
-    )
+    report_operation(f)
     return f.definition()

@@ -32,21 +32,20 @@ OPERATIONS = frozenset(
 )
 """The instructions that can make a special value of others."""
 
-_MADE = Signature(
-    "@kcheck.made",
-    "void",
-    {
-        "launch": "ptr",
-        "worker": "ptr",
-        "block": "ptr",
-        "t0": "i32",
-        "site": "i32",
-        "kind": "i32",
-        "lane": "i32",
-        "operands": "i64",
-        "third": "i32",
-    },
-)
+REPORT_PARAMETERS = {
+    "launch": "ptr",
+    "worker": "ptr",
+    "block": "ptr",
+    "t0": "i32",
+    "site": "i32",
+    "kind": "i32",
+    "lane": "i32",
+    "operands": "i64",
+    "third": "i32",
+}
+"""Those of a function that reports an operation with its operands."""
+
+_MADE = Signature("@kcheck.made", "void", REPORT_PARAMETERS)
 
 
 class ValueObserver(Observer):
@@ -135,6 +134,12 @@ def _made_ir(declarations: dict[str, str]) -> Definition:
     cache.store(SiteCache.base, reports + 1)
     with f.if_(reports >= _REPORTS):
         f.ret()
+    report_operation(f)
+    return f.definition()
+
+
+def report_operation(f: FunctionBuilder) -> None:
+    """Report the operation in the arguments of a function with REPORT_PARAMETERS."""
     report_fault(
         f,
         f.argument("kind"),
@@ -143,4 +148,3 @@ def _made_ir(declarations: dict[str, str]) -> Definition:
         size=f.argument("third"),
         lane=f.argument("lane"),
     )
-    return f.definition()

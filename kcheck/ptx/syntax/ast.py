@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.syntax.dwarf import LocalVariable
+from kcheck.ptx.syntax.dwarf import DebugVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Module:
     variables: Mapping[str, Variable]
     functions: Mapping[str, Function]
     replicates: bool = False
-    locals: tuple[LocalVariable, ...] = ()
+    locals: tuple[DebugVariable, ...] = ()
     reached: dict[str, tuple[Function, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -26,7 +26,7 @@ _ADDRESS, _PLUS = 0x03, 0x23  # DW_OP
 
 
 @dataclass(frozen=True, slots=True)
-class LocalVariable:
+class DebugVariable:
     """A variable in a frame.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Entry:
     parent: int
 
 
-def local_variables(sections: Mapping[str, Sequence[str]]) -> tuple[LocalVariable, ...]:
+def local_variables(sections: Mapping[str, Sequence[str]]) -> tuple[DebugVariable, ...]:
     """The variables in frames; empty if the sections are missing or have another form.
 
     Args:
@@ -167,7 +167,7 @@ def _value(content: bytes, form: int, at: int) -> tuple[int | str | tuple[int, i
     return (at, at + size), at + size
 
 
-def _variables(info: _Bytes, entries: Mapping[int, _Entry]) -> Iterator[LocalVariable]:
+def _variables(info: _Bytes, entries: Mapping[int, _Entry]) -> Iterator[DebugVariable]:
     for entry in entries.values():
         place, name = entry.values.get(_LOCATION), entry.values.get(_NAME)
         if entry.tag != _VARIABLE or not isinstance(place, tuple) or not isinstance(name, str):
@@ -184,7 +184,7 @@ def _variables(info: _Bytes, entries: Mapping[int, _Entry]) -> Iterator[LocalVar
         for extent in shape:
             size *= extent
         if last == end and size:
-            yield LocalVariable(name, frame, offset, size, shape, itemsize)
+            yield DebugVariable(name, frame, offset, size, shape, itemsize)
 
 
 def _type(entries: Mapping[int, _Entry], reference: object) -> tuple[tuple[int, ...], int]:
