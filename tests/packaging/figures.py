@@ -1,4 +1,4 @@
-"""Prints the largest files and functions of the package: ``make figures``. They are read, not enforced: a limit makes
+"""Prints the largest files and functions of the package (``make figures``). No test enforces a limit: that makes
 people pack arguments into tuples and cut one subject into two files.
 """
 
