@@ -163,7 +163,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_absurd_memory_is_refused_before_it_is_taken(build: Callable[..., OpSpec], limit: int) -> None:
     """A case beyond the limit says what it takes, names its largest array and the product to bound."""
     fields = {"shape": ("N", "N"), "layouts": ("contiguous",)}
-    spec = build({"N": [1 << 20]}, inputs={"x": fields, "y": {"shape": ("N",)}})
+    spec = build({"N": [1 << 20]}, inputs={"x": fields, "y": {"shape": ("N",)}}, memory=1 << 60)
     with pytest.raises(SpecError, match=r"takes [0-9]+.0 GiB of memory.*the largest is 'x'.*bounds N \* N"):
         materialize(spec, expand(spec, 0))
 
@@ -185,6 +185,7 @@ def test_a_case_is_refused_by_what_it_takes(
     spec = build(
         {"R": [rows], "D": [4096]},
         inputs={"x": {"shape": ("R", "D"), "dtype": dtype, "values": (Distribution(values),)}},
+        memory=1 << 60,  # of ordinary cases
     )
     case = expand(spec, 0)
     shape = (rows, 4096)
