@@ -441,7 +441,8 @@ class Executor:
         program = kernel.program
         placed = launch.module.variables() if reach is None else reach.variables
         self._allocate_heap()
-        variables = (ctypes.c_uint64 * max(len(program.globals), 1))(*(placed[v.name][0] for v in program.globals))
+        addresses = [placed[name][0] for name in program.globals]
+        variables = (ctypes.c_uint64 * max(len(addresses), 1))(*addresses)
         params = ctypes.create_string_buffer(launch.params, max(len(launch.params), 16))
         table, entries = self.memory.table() if reach is None else (reach.table, reach.entries)
         threads = math.prod(launch.block)

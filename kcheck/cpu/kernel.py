@@ -13,7 +13,7 @@ from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
-from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
+from kcheck.cpu.module import LoadedModule, version
 from kcheck.dataclass import dataclass
 from kcheck.frames import with_room
 from kcheck.garbage import no_collection
@@ -183,12 +183,12 @@ def _compiled_scheduler(variant: SchedulerVariant, quick: bool) -> bytes:
 
 def _to_json(program: Program) -> dict[str, Any]:
     changed = {
-        "globals": variables_to_json(program.globals),
+        "globals": program.globals,
         "narrow_floats": sorted(program.narrow_floats),
         "points": [dataclasses.astuple(point) for point in program.points],
         "tensor_sums": [dataclasses.asdict(sums) for sums in sorted(program.tensor_sums)],
     }
-    fields = dataclasses.asdict(dataclasses.replace(program, points=(), ir=LlvmModule())) | changed
+    fields = dataclasses.asdict(dataclasses.replace(program, points=(), globals=(), ir=LlvmModule())) | changed
     del fields["ir"]
     return fields
 
@@ -204,7 +204,7 @@ def _from_json(fields: dict[str, Any]) -> Program:
     for space in ("shared", "local"):
         fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
     fields["checks"] = Checks(**fields["checks"])
-    fields["globals"] = variables_from_json(fields["globals"])
+    fields["globals"] = tuple(fields["globals"])
     fields["narrow_floats"] = frozenset(fields["narrow_floats"])
     fields["points"] = tuple(
         CodePoint(tuple((file, line) for file, line in lines), branch and (branch[0], branch[1]), number, way)

@@ -100,8 +100,11 @@ def version() -> str:
 
 
 def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:
-    """The fields of each variable in order, with bytes as base64."""
-    return [[base64.b64encode(f).decode() if isinstance(f, bytes) else f for f in astuple(v)] for v in variables]
+    """The fields of each variable in order, with bytes as base64. There are thousands with CUB's headers."""
+    return [
+        (v.name, v.space, v.size, v.align, base64.b64encode(v.initial).decode(), v.relocations, v.external)
+        for v in variables
+    ]
 
 
 def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:

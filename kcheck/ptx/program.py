@@ -209,7 +209,7 @@ class Program:
         width: lanes per vector, 1 to 32.
         checks: what the code checks beyond memory and barriers.
         params, param_bytes: how ``Launch.params`` is laid out.
-        globals: in the order of the addresses at ``Launch.globals``.
+        globals: the names of the module's variables, in the order of the addresses at ``Launch.globals``.
         shared_bytes: static shared memory, in bytes, rounded to where dynamic shared memory starts.
         local_bytes: local memory of one thread.
         warp_state_bytes: of one vector of ``width`` lanes; ``block_state_bytes``: of the block itself.
@@ -233,7 +233,7 @@ class Program:
     checks: Checks
     params: tuple[ParamSlot, ...]
     param_bytes: int
-    globals: tuple[GlobalVariable, ...]
+    globals: tuple[str, ...]
     shared_bytes: int
     local_bytes: int
     warp_state_bytes: int

@@ -14,7 +14,8 @@ from kcheck.cpu.kernel import _compiled_scheduler
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
 from kcheck.ptx.compile import lower
-from kcheck.ptx.program import Program
+from kcheck.ptx.lowering.module import module_variables
+from kcheck.ptx.program import GlobalVariable, Program
 from kcheck.ptx.syntax.declarations import PAGE
 from kcheck.ptx.syntax.parser import parse
 
@@ -48,6 +49,12 @@ def compiled(
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
 
 
+@lru_cache(maxsize=16)
+def variables_of(text: str) -> tuple[GlobalVariable, ...]:
+    """The variables of a module."""
+    return module_variables(parse(text, "test.ptx"))
+
+
 def launch(
     text: str,
     params: Sequence[np.ndarray | int],
@@ -79,7 +86,7 @@ def launch(
         )
     buffer = (ctypes.c_ubyte * len(data)).from_buffer(data)
     addresses, keep = {}, []
-    for variable in program.globals:
+    for variable in variables_of(text) if program.globals else ():
         memory = np.zeros(variable.size + 64, np.uint8)
         start = -memory.ctypes.data % 64
         memory[start : start + variable.size] = np.frombuffer(variable.initial, np.uint8)
@@ -95,7 +102,7 @@ def launch(
     )
     faults = (abi.FaultRecord * 64)()
     prints = ctypes.create_string_buffer(1 << 16)
-    globals_ = (ctypes.c_uint64 * max(len(addresses), 1))(*(addresses[v.name] for v in program.globals))
+    globals_ = (ctypes.c_uint64 * max(len(addresses), 1))(*(addresses[name] for name in program.globals))
     threads = block[0] * block[1] * block[2]
     turns = (ctypes.c_uint32 * max(len(order), 1))(*order)
     context = abi.Launch(

@@ -27,9 +27,10 @@ from kcheck.device.kinds.host_code import (
     without,
 )
 from kcheck.device.kinds.signature import ASKING, CppParameter, Members, answer, from_json, question, to_json
+from kcheck.device.kinds.unused import without_unused
 from kcheck.driver.install import settings
 
-_FORMAT = 4  # the version of the cached format
+_FORMAT = 5  # the version of the cached format
 _ROUNDS = 12  # of removing host code: each shows errors that the previous one hid
 INCLUDE = Path(__file__).parent / "include"
 """kcheck's headers: what nvcc declares without an #include, and the C and C++ headers that NVRTC lacks."""
@@ -311,7 +312,7 @@ def _compile_text(text: str, source: Source, target: str) -> Compiled:
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     ptx, parameters = answer(ptx, source.members)
-    return Compiled(ptx, entry, parameters)
+    return Compiled(without_unused(ptx), entry, parameters)
 
 
 def _checked(results: Sequence[Any]) -> Any:

@@ -132,8 +132,8 @@ class Liveness:
 
     def names(self, block: int) -> list[str]:
         """The names of the registers live at the start of a block, in order."""
-        bits = self.live_in[block]
-        return [name for name, n in self.number.items() if bits >> n & 1]
+        digits = f"{self.live_in[block]:b}"[::-1]  # a shift for each register would copy all bits each time
+        return [name for name, digit in zip(self.number, digits, strict=False) if digit == "1"]
 
 
 def unread(cfg: Cfg) -> frozenset[str]:

@@ -114,7 +114,6 @@ def lower(
         verify_function(module, function)
     unit = _unit(module, width, functions, row, sanitizers)
     unit.axis, unit.has_versions = axis, interiors
-    variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
     align = local_align(functions)
     frames = {f.name: local_frame(f, align) for f in functions}
@@ -139,7 +138,7 @@ def lower(
         checks=Checks(),
         params=slots,
         param_bytes=param_bytes,
-        globals=variables,
+        globals=tuple(unit.globals),
         shared_bytes=unit.shared_bytes,
         local_bytes=stride,
         warp_state_bytes=vector_bytes,
