@@ -49,6 +49,8 @@ def _read(fault: FaultRecord, site: Site | None) -> _Sum:
     terms = (x, -y) if opcode == "sub" else (x, y) if opcode == "add" else (x * y, z)
     if opcode == "add" and min(x, y) < 0:
         form, written = "{0} - {1}", [max(x, y), -min(x, y)]
+    elif opcode == "sub" and y < 0:
+        form, written = "{0} + {1}", [x, -y]
     elif opcode in ("fma", "mad") and x * y < 0 < z:
         form, written = "{2} - {0} * {1}", [abs(x), abs(y), z]
     elif opcode in ("fma", "mad") and z < 0:

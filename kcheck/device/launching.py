@@ -110,7 +110,7 @@ class LaunchingDevice:
         self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
         self._reached: tuple[Reached, ...] = ()
-        self._limit: float | None = None  # that of the current launch
+        self._limit: float | None = None  # of the current case, which its launches share
 
     @property
     def compiles_in_process(self) -> bool:
@@ -178,7 +178,7 @@ class LaunchingDevice:
         notes = _not_checked(spec, self._backend)
         if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
             notes += (note,)
-        self._instrumented, self._reached = 0.0, ()
+        self._instrumented, self._reached, self._limit = 0.0, (), timeout
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
             self._refuse_dtypes(spec, arrays)
@@ -453,7 +453,6 @@ class LaunchingDevice:
         staged, job = self._made_ready(spec, arrays, poison, shape)
         # Compilations up to here do not count toward the limit.
         deadline = None if limit is None else time.monotonic() + limit
-        self._limit = limit
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
         if spec.launcher is not None:  # only its code determines which kernels it launches

@@ -12,7 +12,7 @@ class Noise:
     Attributes:
         seed: of the random numbers.
         amplitude: the largest change of a result, in halves of its last bit; 1 rounds inexact results up or down,
-            more also changes exact ones, and 0 changes nothing.
+            more changes differences of nearly equal numbers only, exact ones too; and 0 changes nothing.
         line: the line of the source whose results change; 0: all lines.
     """
 

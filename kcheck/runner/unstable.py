@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 _LAUNCHES = 6
 """Random launches: with a stable formula, the chance that all of them move away from the reference is small."""
-_PLACES = 6
-"""The most operations to try."""
+_PLACES, _DIFFERENCES = 6, 12
+"""The most lines with sums of small terms, and with differences, to try."""
+_HALF = 0.5
 _MORE = 64.0
 """Noise of operands with the rounding errors of a long sum, in halves of their last bit."""
 _PART = 1 / 16
@@ -117,17 +118,26 @@ class _Trial:
         return f"{self._spec.op}: {element} is wrong because of rounding errors: {told}"
 
     def _cancels(self, lost: Sequence[Finding]) -> str:
-        """The difference that loses the most digits, of those whose noise reaches the element."""
-        for finding in sorted(lost, key=_kept)[:_PLACES]:
-            if finding.place is None:
-                continue
-            error = self._element.error
-            for seed in range(2):
-                done = self._launch(Noise(seed, _MORE, finding.place.line))
-                moved = 0.0 if done is None else abs(self._element.of(done[0]) - error)
-                if moved >= _PART * abs(error) or not np.isfinite(moved):
-                    return f"{finding.place.short}: {finding.message}"
-        return ""
+        """The difference whose noise moves the element most; empty if it keeps more than half of its bits."""
+        at_line: dict[int, Finding] = {}
+        for finding in sorted(lost, key=_kept):
+            if finding.place is not None:
+                at_line.setdefault(finding.place.line, finding)
+        moved = {line: self._moved(line) for line in [*at_line][:_DIFFERENCES]}
+        most = max(moved, key=moved.__getitem__, default=0)
+        if not most or moved[most] < _PART * abs(self._element.error) or _kept(at_line[most]) > _HALF:
+            return ""
+        place = at_line[most].place
+        return "" if place is None else f"{place.short}: {at_line[most].message}"
+
+    def _moved(self, line: int) -> float:
+        """How far noise in the differences of a line moves the element."""
+        found = 0.0
+        for seed in range(2):
+            done = self._launch(Noise(seed, _MORE, line))
+            moved = 0.0 if done is None else abs(self._element.of(done[0]) - self._element.error)
+            found = max(found, moved if np.isfinite(moved) else np.inf)
+        return found
 
     def _accumulates(self, found: Sequence[Finding]) -> str:
         """The sum that loses the most digits of its smaller terms, of those whose rounding explains the error."""

@@ -134,7 +134,7 @@ def test_what_does_not_end_is_stopped_and_named(
     assert {size: case["status"] for size, case in cases.items()} == {3: "passed", 5: status, 7: "passed"}
     found = next(each for each in cases[5]["findings"] if each["message"].startswith(who))
     assert found["rule"] == "timeout"
-    assert f"{who} did not finish within its time limit of " in found["message"]
+    assert f"{who} did not finish within its time limit of 2 s" in found["message"]
     assert "raise --timeout" in found["fix"]
     text = (root / found["place"]["file"]).read_text().splitlines()
     assert line is None or text[found["place"]["line"] - 1] in (line, "        pass")

@@ -40,6 +40,8 @@ _LOST = Signature(
 _COUNT = "%noise.count"
 """A register that counts the operations of a thread since its last barrier."""
 _MASK = 0x7FFFFFFF
+_CANCELLED = 3
+"""Bits that a difference loses at least to be reported: the reader compares all that may matter."""
 
 
 class NoiseObserver(Observer):
@@ -75,16 +77,17 @@ class NoiseObserver(Observer):
         result = b.bitcast(value, kind.llvm)
         exact, terms = self._exact(i.opcode, [b.cast("fpext", each, "double") for each in operands], result)
         site = self.fn.unit.site(i, "noise")
-        largest = terms[0]
+        largest, cancels = terms[0], b.const("i1", 0)
         if len(terms) == 2:
             largest = b.intrinsic("maxnum", *terms)
             held, smallest = b.cast("fpext", result, "double"), b.intrinsic("minnum", *terms)
             if has_errors:
                 size = b.intrinsic("fabs", held)
+                cancels = self._is_small(size, largest, _CANCELLED)
                 self._report_small(i, FaultKind.LOST_DIGITS, size, largest, b.const("i1", 1), operands)
             absorbed = b.land(b.compare("une", held, exact), b.compare("ogt", smallest, 0.0))
             self._report_small(i, FaultKind.ABSORBED_DIGITS, smallest, largest, absorbed, operands)
-        changed = self._changed(site, result, exact, largest)
+        changed = self._changed(site, result, exact, largest, cancels)
         declared = TYPES[next(target.type for target in writes(i) if target.name == register)]
         self.fn.store(register, declared.name, b.bitcast(changed, declared.llvm), blend)
 
@@ -106,8 +109,8 @@ class NoiseObserver(Observer):
             exact = b.cast("fpext", result, "double")
         return exact, [magnitude(exact)]
 
-    def _changed(self, site: int, result: Value, exact: Value, largest: Value) -> Value:
-        """The result, rounded at random where that is requested."""
+    def _changed(self, site: int, result: Value, exact: Value, largest: Value, cancels: Value) -> Value:
+        """The result, rounded at random where that is requested; with more noise, only where terms cancel."""
         fn, b = self.fn, self.fn.b
         line = fn.unit.sites[site].source_line
         asked, amplitude = fn.field(Launch, Launch.noise_line), fn.field(Launch, Launch.noise, element="double")
@@ -119,7 +122,7 @@ class NoiseObserver(Observer):
         noise = b.op("fmul", b.op("fmul", size, amplitude), self._random(site, result))
         noisy = b.op("fadd", exact, noise)
         finite = b.compare("olt", b.intrinsic("fabs", noisy), float("inf"))
-        chosen = b.land(b.land(b.lor(inexact, more), is_asked), finite)
+        chosen = b.land(b.land(b.select(more, cancels, inexact), is_asked), finite)
         chosen = b.land(chosen, b.compare("ogt", amplitude, 0.0))
         return b.select(chosen, b.cast("fptrunc", noisy, result.type), result)
 
@@ -149,13 +152,18 @@ class NoiseObserver(Observer):
         condition: Value,
         operands: Sequence[Value],
     ) -> None:
-        """Report a sum or a term that is much smaller than the largest term: half of the digits or more cancel, or
-        are rounded away."""
+        """Report a sum or a term that is much smaller than the largest term: digits cancel, or are lost."""
         fn, b = self.fn, self.fn.b
-        share = 2.0 ** -((PRECISION[operands[0].type] + 1) // 2)
-        is_small = b.compare("olt", small, b.op("fmul", large, b.const("double", share)))
+        is_absorbed = kind is FaultKind.ABSORBED_DIGITS
+        bits = (PRECISION[operands[0].type] + 1) // 2 if is_absorbed else _CANCELLED
+        is_small = self._is_small(small, large, bits)
         lanes = b.land(b.splat(b.land(is_small, condition)), b.splat(fn.active))
         rarely(fn, b.any(lanes), partial(self._report, i, kind, lanes, small, large, operands))
+
+    def _is_small(self, small: Value, large: Value, bits: int) -> Value:
+        """Whether a sum or a term has some bits less than the largest term."""
+        b = self.fn.b
+        return b.compare("olt", small, b.op("fmul", large, b.const("double", 2.0**-bits)))
 
     def _report(
         self,
