@@ -19,6 +19,7 @@ from kcheck.cpu.jit import host
 from kcheck.cpu.judging import FAULT_CAPACITY, LaunchJudge
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.launches import Ending, KernelLaunch
+from kcheck.cpu.lost_digits import set_noise
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.native import Native
@@ -409,7 +410,7 @@ class Executor:
         self._set_again(job, launch.params)
         context = job.launch
         job.keep[-2] = self._recorded(context, program, launch)
-        self._set_noise(context)
+        set_noise(context, self.noise)
         if self.schedule is not NATURAL or job.keep[-1] is not None:
             job.keep[-1] = set_order(context, self.schedule, program.width)
         context.race = self._races.begin(program, job.shared, launch.params, launch.module.replicates)
@@ -480,7 +481,7 @@ class Executor:
             texture_count=texture_count,
             race=self._races.begin(program, shared, launch.params, launch.module.replicates),
         )
-        self._set_noise(context)
+        set_noise(context, self.noise)
         recorded = self._recorded(context, program, launch)
         order = set_order(context, self.schedule, program.width)
         return Job(
@@ -492,10 +493,6 @@ class Executor:
             keep=[table, textures, params, variables, recorded, order],
             races=self._races if program.checks.race else None,
         )
-
-    def _set_noise(self, context: LaunchContext) -> None:
-        noise = self.noise
-        context.noise, context.noise_line, context.noise_seed = noise.amplitude, noise.line, noise.seed
 
     def _recorded(self, context: LaunchContext, program: Program, launch: KernelLaunch) -> object:
         """Set where a launch records what it reaches and stores; returns what that points to."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from kcheck.cpu.special_values import FORMS
 from kcheck.dataclass import dataclass
-from kcheck.ptx.abi import FaultRecord
+from kcheck.model.noise import Noise
+from kcheck.ptx.abi import FaultRecord, Launch
 from kcheck.ptx.program import Site
 
 _FORMATS = {"f32": ("float32", 24), "f16": ("float16", 11), "bf16": ("bfloat16", 8)}
@@ -22,6 +23,11 @@ class _Sum:
     terms: tuple[float, float]
     format: str
     bits: int
+
+
+def set_noise(launch: Launch, noise: Noise) -> None:
+    """Set how a launch of code with ``Checks.noise`` rounds."""
+    launch.noise, launch.noise_line, launch.noise_seed = noise.amplitude, noise.line, noise.seed
 
 
 def lost(fault: FaultRecord, site: Site | None) -> str:

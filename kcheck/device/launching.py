@@ -25,6 +25,7 @@ from kcheck.device.harvest import Bytes
 from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.kinds.base import Called
 from kcheck.device.kinds.objects import Objects
+from kcheck.device.launch_levels import checks_that_ran, fatal_ones, not_checked
 from kcheck.device.passing import passed_arguments
 from kcheck.device.places import error_place, function_place
 from kcheck.device.plan import Geometry, LaunchFault, LayoutLeftOut, geometry, scalars
@@ -35,7 +36,6 @@ from kcheck.model import (
     INSTRUMENTED,
     NATURAL,
     NOISE,
-    SANITIZERS,
     STORES,
     VALUES,
     Finding,
@@ -62,7 +62,6 @@ _NOT_INTERRUPTED = frozenset({"cuda", "kcheck", "llvmlite", "numba", "numba_cuda
 _LONGER = 2  # the limit of repeats, as a multiple of the judged launch: another order may be slower
 _SECOND_LAUNCH = 1.0
 """Additional seconds for a second launch. If it waits forever for a variable, every case takes as long."""
-_OVERFLOW = "overflow"
 _OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, however it ends
 
 
@@ -175,7 +174,7 @@ class LaunchingDevice:
     def _judged_run(
         self, spec: OpSpec, arrays: CaseArrays, timeout: float | None, instrument: Collection[str]
     ) -> Outcome:
-        notes = _not_checked(spec, self._backend)
+        notes = not_checked(spec, self._backend)
         if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
             notes += (note,)
         self._instrumented, self._reached, self._limit = 0.0, (), timeout
@@ -185,9 +184,9 @@ class LaunchingDevice:
             begun = time.monotonic()
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
-            checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
+            checked = checks_that_ran(spec, self._backend, {*_OF_LAUNCHES, *instrument})
             found = self._with_overflow(spec, arrays, fault.findings, timeout, instrument)
-            fatal = harvest.with_layouts(spec, arrays.case, _fatal(spec, found))
+            fatal = harvest.with_layouts(spec, arrays.case, fatal_ones(spec, found))
             self._unstage()
             spent, reached = self._instrumented, self._reached
             return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, spent, reached=reached)
@@ -214,10 +213,10 @@ class LaunchingDevice:
                         brief = None if longer is None else min(longer, _LONGER * took + _SECOND_LAUNCH)
                         findings += self._second_launch(spec, arrays, outputs, brief, kernel, changed)
         except LaunchFault as fault:  # the first launch finished, but a repeat did not
-            findings += _fatal(spec, fault.findings)
+            findings += fatal_ones(spec, fault.findings)
         finally:
             self._unstage()
-        checked = _checked(spec, self._backend, seen)
+        checked = checks_that_ran(spec, self._backend, seen)
         narrow, sums = self._backend.narrow_floats(), self._backend.tensor_sums()
         found = tuple(findings)
         spent, reached = self._instrumented, self._reached
@@ -313,15 +312,15 @@ class LaunchingDevice:
     ) -> tuple[Finding, ...]:
         """The findings of a launch that did not finish. If it accessed memory outside an array and was not checked
         for overflow, it is repeated with that check: an index that wrapped is the cause of the access."""
-        if _OVERFLOW in instrument or _OVERFLOW not in self.instruments or spec.sanitize[_OVERFLOW] == "off":
+        if "overflow" in instrument or "overflow" not in self.instruments or spec.sanitize["overflow"] == "off":
             return found
         if self.lost or not any(finding.rule == "memcheck" for finding in found):
             return found
-        self._backend.instrument({_OVERFLOW})
+        self._backend.instrument({"overflow"})
         try:
             self._attempt(spec, arrays, POISON, limit, is_repeat=True)
         except LaunchFault as fault:
-            return fault.findings if any(one.rule == _OVERFLOW for one in fault.findings) else found
+            return fault.findings if any(one.rule == "overflow" for one in fault.findings) else found
         finally:
             self._backend.instrument(())
         return found
@@ -379,7 +378,7 @@ class LaunchingDevice:
             try:
                 again = self._attempt(spec, arrays, POISON, limit, schedule, is_repeat=True)
             except LaunchFault as fault:
-                return found + [self._only_then(finding, schedule) for finding in _fatal(spec, fault.findings)]
+                return found + [self._only_then(finding, schedule) for finding in fatal_ones(spec, fault.findings)]
             for finding in again.findings:
                 if _key(finding) not in before:
                     before.add(_key(finding))
@@ -535,26 +534,6 @@ class LaunchingDevice:
 def _limit_of_repeats(limit: float, took: float) -> float:
     """The limit in seconds for each repeat of a launch that took ``took`` seconds, within ``limit``."""
     return min(_LONGER * limit, max(limit, _LONGER * took))
-
-
-def _not_checked(spec: OpSpec, backend: Backend) -> tuple[str, ...]:
-    """A note with the sanitizers that are on in the spec but that this device cannot run."""
-    missing = [name for name, level in spec.sanitize.items() if level != "off" and name not in backend.sanitizers]
-    return (f"not checked on the {backend.name}: {', '.join(missing)}",) if missing else ()
-
-
-def _checked(spec: OpSpec, backend: Backend, seen: Collection[str]) -> tuple[str, ...]:
-    """The sanitizers that ran and are not off."""
-    names = (name for name in SANITIZERS if name in seen and name in backend.sanitizers)
-    return tuple(name for name in names if spec.sanitize[name] != "off")
-
-
-def _fatal(spec: OpSpec, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings that ended a launch. They are errors even if their sanitizer is at a lower level, because there
-    is no output to judge."""
-    if any(f.severity == "error" and spec.sanitize.get(f.rule, "error") == "error" for f in findings):
-        return findings
-    return tuple(replace(finding, rule="launch", severity="error") for finding in findings)
 
 
 def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:

@@ -32,11 +32,7 @@ PRECISION = {"half": 11, "bfloat": 8, "float": 24}
 """Bits of the significand, by LLVM's type."""
 _SKIPPED = frozenset(("sat", "relu"))
 """Modifiers of instructions whose result is not only rounded."""
-_LOST = Signature(
-    "@kcheck.lost",
-    "void",
-    {**REPORT_PARAMETERS, "kept": "i32"},
-)
+_LOST = Signature("@kcheck.lost", "void", {**REPORT_PARAMETERS, "kept": "i32"})
 _COUNT = "%noise.count"
 """A register that counts the operations of a thread since its last barrier."""
 _MASK = 0x7FFFFFFF
