@@ -69,7 +69,7 @@ import pytest
         ('outputs', 'constraints: [M + N]\noutputs', ["7:15: in constraint: expected a condition, found a number; compare it with '<=', '==', ..."]),
         ('outputs', 'constraints: [x < 3]\noutputs', ["7:15: 'x' in constraint is an input, not a dim; available: M, N"]),
         ('op: softmax\n', 'op: softmax\ndeterministic: yes\n', ["3:16: 'deterministic' must be true or false, not the string 'yes'; write true"]),
-        ('op: softmax\n', 'op: softmax\ncases: 12\n', ["3:8: 'cases' must be a mapping of count, seed, not 12; write {count: 12}"]),
+        ('op: softmax\n', 'op: softmax\ncases: 12\n', ["3:8: 'cases' must be a mapping of count, seed, memory, not 12; write {count: 12}"]),
         ('op: softmax\n', 'op: softmax\ndescription: 5\n', ["3:14: 'description' must be a string, not 5; quote it: '5'"]),
         ('op: softmax\n', 'op: softmax\ncases: {count: 1_000, seed: -1}\n', [
             "3:16: 'count' must be a non-negative integer, not the string '1_000'; write 1000, without quotes or '_'",
