@@ -105,7 +105,10 @@ class Grader:
         self._problem = problem
         self._options = options
         self._spec = problem.spec()
-        self._cases = _shuffled(plan(self._spec, count=options.count, master=options.seed), options.seed)
+        drawn = plan(self._spec, count=options.count, master=options.seed)
+        self._cases = _shuffled([case for case in drawn if problem.accepts(case)], options.seed)
+        if not self._cases:
+            raise UserError(f"{problem.name}: the problem accepts none of the sizes that were drawn")
         self._known: dict[str, tuple[CaseArrays, Expected]] = {}
         self._kept = 0
         self._server = Server(problem.kind)

@@ -78,12 +78,29 @@ class ModelFile:
         made = self.at(sizes).Model(*_arguments(self.init_inputs(sizes)))
         return made.eval() if any("Dropout" in type(part).__name__ for part in made.modules()) else made
 
-    def inputs(self, sizes: Sizes, seed: int) -> list[Any]:
-        """The inputs that the file's own generator makes."""
+    def given(self, sizes: Sizes, seed: int) -> list[Any]:
+        """What the file's own generator makes: tensors, and perhaps numbers."""
         self.torch.manual_seed(seed)
         np.random.seed(seed)
         random.seed(seed)
         return list(self.at(sizes).get_inputs())
+
+    def inputs(self, sizes: Sizes, seed: int) -> list[Any]:
+        """The tensors that the file's own generator makes."""
+        return [each for each in self.given(sizes, seed) if isinstance(each, self.torch.Tensor)]
+
+    def order(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The arguments of ``forward``: the names of tensors, and names of numbers for :meth:`constants`."""
+        rest = iter(names)
+        given = self.given({}, 0)
+        return tuple(
+            next(rest) if isinstance(each, self.torch.Tensor) else f"argument {n}" for n, each in enumerate(given)
+        )
+
+    def constants(self, sizes: Sizes) -> dict[str, Any]:
+        """The arguments of ``forward`` that are not tensors."""
+        given = enumerate(self.given(sizes, 0))
+        return {f"argument {n}": each for n, each in given if not isinstance(each, self.torch.Tensor)}
 
     def names(self, shapes: TensorShapes) -> list[str]:
         """As :meth:`kcheck.grading.tensorspec.TensorProblem.names`."""
@@ -101,7 +118,7 @@ class ModelFile:
         """The work of the operators in ``Model``, from shapes alone."""
         torch = self.torch
         with torch.device("meta"), torch.no_grad():
-            inputs, model = self.inputs(sizes, 0), self.model(sizes, 0).to("meta")
+            inputs, model = self.given(sizes, 0), self.model(sizes, 0).to("meta")
             given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
             with OperatorWork(torch) as work:
                 model(*given)
@@ -112,9 +129,10 @@ class ModelFile:
         torch = self.torch
         try:
             with torch.device("meta"), torch.no_grad():
-                inputs, model = self.inputs(sizes, 0), self.model(sizes, 0)
+                inputs, model = self.given(sizes, 0), self.model(sizes, 0)
                 given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
                 outputs = model.to("meta")(*given)
+                inputs = [each for each in given if isinstance(each, torch.Tensor)]
         except UserError:
             raise
         except Exception:
@@ -209,7 +227,7 @@ class ModelProblem(GradingProblem):
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
         inputs = tuple(name for name in spec.inputs if name not in dict(state))
-        callee = Callee(str(candidate), "model", "ModelNew", inputs, state)
+        callee = Callee(str(candidate), "model", "ModelNew", file.order(inputs), state)
         return spec, Order(bare(spec), callee=callee), (str(candidate),)
 
     def work(self, case: Case) -> int:
@@ -220,7 +238,13 @@ class ModelProblem(GradingProblem):
     def extra(self, case: Case) -> Any:
         """The init inputs and the seed of a case, which the process of a candidate needs."""
         file, _ = _problem(self.path)
-        return file.init_inputs(_sizes(file, case.dims)), int(case.params.get(SEED, 0))
+        sizes = _sizes(file, case.dims)
+        return file.init_inputs(sizes), int(case.params.get(SEED, 0)), file.constants(sizes)
+
+    def accepts(self, case: Case) -> bool:
+        """As :meth:`kcheck.grading.plain.GradingProblem.accepts`: whether ``Model`` runs, which is asked."""
+        file, _ = _problem(self.path)
+        return file.shapes(_sizes(file, case.dims)) is not None
 
 
 @functools.cache
@@ -270,7 +294,8 @@ def _reference(file: ModelFile, shapes: TensorShapes, dims: tuple[str, ...]) -> 
         model = file.model(sizes, 0).double()
         weights = {name: given[key] for key, name in state.items()}
         with torch.no_grad():
-            result = torch.func.functional_call(model, weights, tuple(given[name] for name in inputs))
+            known = {**file.constants(sizes), **given}
+            result = torch.func.functional_call(model, weights, tuple(known[name] for name in file.order(inputs)))
         return tuple(result) if isinstance(result, list) else result
 
     return with_signature(reference, (*inputs, *state), dims, torch.Tensor)

@@ -151,6 +151,8 @@ def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int],
     tries = [own, {name: max(1, number // 2) for name, number in own.items()}]
     tries += [{name: source.randint(1, 2 * high) for name, high in most.items()} for _ in range(_PROBES)]
     tries += [{**own, name: source.randint(1, 2 * high)} for name, high in most.items() for _ in range(3)]
+    tries += [{**own, name: size} for name in most for size in (1, 2, 3, 4)]
+    tries += [dict.fromkeys(most, size) for size in (1, 2, 3)]
     for sizes in tries:
         if sizes not in [each for each, _ in found]:
             found.append((sizes, file.shapes(sizes)))
@@ -260,8 +262,11 @@ def _holds(text: str, sizes: Sizes) -> bool:
 
 
 def _conditions(names: Sequence[str]) -> Iterator[str]:
+    """Conditions of one dim, then of two: of equally good ones, the first is taken."""
+    for name in names:
+        yield from (f"{name} >= {least}" for least in range(2, 33))
+        yield from (f"{name} % {factor} == 0" for factor in (2, 3, 4, 8, 16, 32, 64))
     for one, other in itertools.permutations(names, 2):
         yield from (f"{one} % {other} == 0", f"{one} <= {other}", f"{one} == {other}")
-    for name in names:
-        yield from (f"{name} % {factor} == 0" for factor in (2, 3, 4, 8, 16, 32, 64))
-        yield from (f"{name} >= {least}" for least in range(2, 33))
+    for one, other in itertools.combinations(names, 2):
+        yield f"{one} * {other} >= 2"

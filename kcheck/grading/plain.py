@@ -46,6 +46,10 @@ class GradingProblem(ABC):
         """How much work the problem's operators do in a case; 0 if PyTorch's operators are not counted."""
         return 0
 
+    def accepts(self, case: Case) -> bool:
+        """Whether the problem accepts the sizes of a case."""
+        return True
+
     def extra(self, case: Case) -> Any:
         """What a launch of a case needs besides its arrays."""
         return None

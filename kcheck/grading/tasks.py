@@ -271,6 +271,11 @@ class TaskProblem(GradingProblem):
         task, _ = _task(self.folder)
         return task.structure(_sizes(task, case))
 
+    def accepts(self, case: Case) -> bool:
+        """As :meth:`kcheck.grading.plain.GradingProblem.accepts`."""
+        task, _ = _task(self.folder)
+        return task.shapes(_sizes(task, case)) is not None
+
     def work(self, case: Case) -> int:
         """As :meth:`kcheck.grading.plain.GradingProblem.work`."""
         if not self.asks_for_kernels:

@@ -3,7 +3,7 @@
 ===============  ============================================================  ==================================
 form             what is called                                                ``extra`` of a case
 ===============  ============================================================  ==================================
-``model``        ``ModelNew(*init)(*inputs)``                                  (init inputs, seed of the weights)
+``model``        ``ModelNew(*init)(*inputs)``                                  (init inputs, seed, other arguments)
 ``data``         ``custom_kernel(data)``                                       ``data``, with :class:`Named` arrays
 ``returns``      ``run(*inputs)``                                              numbers among the inputs, by name
 ``writes``       ``run(*inputs, *outputs)``                                    the same
@@ -136,12 +136,13 @@ class TensorDevice:
         """The call, with everything prepared that is not the candidate's work."""
         callee, torch = self._callee, self._torch
         if callee.form == "model":
-            init, seed = extra
+            init, seed, constants = extra
             torch.manual_seed(seed)
             model = self._function(*init)
             _load(torch, model, {name: arrays.allocation(key).view() for key, name in callee.state})
             model = _prepared(model).cuda()
-            return lambda: model(*(given[name] for name in callee.inputs))
+            known = {**constants, **given}
+            return lambda: model(*(known[name] for name in callee.inputs))
         if callee.form == "data":
             data = filled(extra, given)
             return lambda: self._function(data)
