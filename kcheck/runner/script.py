@@ -20,13 +20,18 @@ from kcheck.device.call import keywords, load_launcher
 from kcheck.device.plan import geometry, scalar_argument, scalars
 from kcheck.errors import UserError
 from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
+from kcheck.model.indexing import index_at
 from kcheck.model.layouts import DEVICE_MEMORY
+from kcheck.oracle import Expected
+from kcheck.oracle.reference import ReferenceFailed
 from kcheck.runner.reproduce import Reproduced
 from kcheck.specfile.discover import reach
 from kcheck.specfile.kinds import KINDS
 from kcheck.version import __version__
 
 _FEW = 64  # up to this many elements are written as numbers
+_SAMPLE = 64
+"""How many elements of an output a script compares if no launch showed which are wrong."""
 _MOST = 8 << 20  # bytes of compressed elements, so that an editor can open the file
 _SEEN = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")  # the rules that `kcheck exec` can report
 
@@ -236,7 +241,7 @@ def script(done: Reproduced, name: str) -> str:
         outputs=repr(owners),
         mutable=repr(sorted({*spec.mutates, *executed.arrays.aliases.values()})),
         must_write=spec.sanitize["unwritten"] == "error",
-        expected=_as_list(_expected(executed.verdict)),
+        expected=_as_list(_expected(executed.verdict, spec, executed.arrays)),
         found=_as_list(repr(f"{finding.rule}: {finding.message}") for finding in executed.verdict.findings),
         path=function.path,
         function=function.name,
@@ -322,11 +327,26 @@ def _extended(spec: OpSpec, arrays: CaseArrays) -> bool:
     return any(name.startswith(("bfloat", "float8")) for name in names)
 
 
-def _expected(verdict: Verdict) -> Iterator[str]:
+def _expected(verdict: Verdict, spec: OpSpec, arrays: CaseArrays) -> Iterator[str]:
+    """The worst elements; if the launch did not end, so that there are none, a sample of all elements."""
     for comparison in verdict.comparisons:
         for element in comparison.error_map.worst if comparison.error_map is not None else ():
-            values = f"{_number(element.expected)}, {_number(element.allowed)}"
-            yield f"({comparison.output!r}, {element.index}, {values})"
+            yield _row(comparison.output, element.index, element.expected, element.allowed)
+    if verdict.comparisons or not spec.judged:
+        return
+    try:
+        truth = Expected(spec, arrays).truth()
+    except ReferenceFailed:
+        return
+    for name, array in truth.expected.items():
+        flat = array.reshape(-1)
+        allowed = truth.rule(name).allowance(name, flat, np.zeros(flat.shape)).allowed
+        for number in np.unique(np.linspace(0, flat.size - 1, min(flat.size, _SAMPLE)).astype(np.int64)):
+            yield _row(name, index_at(int(number), array.shape), flat[number].item(), float(allowed[number]))
+
+
+def _row(output: str, index: tuple[int, ...], expected: Any, allowed: float) -> str:
+    return f"({output!r}, {index}, {_number(expected)}, {_number(allowed)})"
 
 
 def _as_list(items: Iterable[str]) -> str:
