@@ -31,6 +31,7 @@ from kcheck.cpu.race_report import (
 )
 from kcheck.model import Finding, Index3
 from kcheck.model.verdict import DIFFERING_COPIES
+from kcheck.ptx.abi import RESERVED, RESERVED_BYTES
 from kcheck.ptx.program import PointerUse, Program
 from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
@@ -40,7 +41,6 @@ from kcheck.ptx.sanitizers.race.layout import (
     Race,
     RaceState,
 )
-from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 from kcheck.ptx.syntax.symbols import kernel_name
 
 RACES = 256

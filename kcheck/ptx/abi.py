@@ -46,6 +46,11 @@ from enum import IntEnum
 
 from kcheck.dataclass import dataclass
 
+RESERVED_BYTES = 1024
+RESERVED = "%reserved_smem"
+"""The shared variable that takes up the memory that is reserved for system software
+(:mod:`kcheck.ptx.syntax.reserved_shared`), at the start of the window. No variable of a program has this name."""
+
 STACK_BYTES = 16384
 """Bytes that one thread can ``alloca`` in a function (a GPU's default for its whole stack is 1024)."""
 

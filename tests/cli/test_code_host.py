@@ -18,7 +18,7 @@ def test_github_actions_gets_annotations_and_a_summary_unasked(kcheck: Kcheck, t
     assert result.returncode == 1
     assert "1 of 2 specs failed" in result.stdout
     assert "::" not in result.stdout
-    assert "::error file=specs/buggy/bad.yaml,line=4,title=kcheck mismatch (bad)::y[" in result.stderr
+    assert "::error file=kernels/k.py,line=15,title=kcheck mismatch (bad)::y[" in result.stderr
     assert "## kcheck: 1 of 2 specs failed" in summary.read_text()
     elsewhere = kcheck(*arguments)
     assert "::error" not in elsewhere.stdout + elsewhere.stderr
@@ -39,6 +39,6 @@ def test_paths_are_relative_to_the_checkout(kcheck: Kcheck) -> None:
     )
     (result,) = json.loads((kcheck.folder / "r.sarif").read_text())["runs"][0]["results"]
     artifact = result["locations"][0]["physicalLocation"]["artifactLocation"]
-    assert artifact["uri"] == "a%20project/specs/buggy/bad.yaml"
+    assert artifact["uri"] == "a%20project/kernels/k.py"
     (entry,) = json.loads((kcheck.folder / "q.json").read_text())
-    assert entry["location"]["path"] == "a project/specs/buggy/bad.yaml"
+    assert entry["location"]["path"] == "a project/kernels/k.py"

@@ -23,6 +23,7 @@ LINES: dict[str, tuple[tuple[str, ...], int]] = {
     "cases": (("specs/good.yaml",), 0),
     "spec": (("print", "kernels/k.py"), 2),
     "lint": (("specs/good.yaml",), 0),
+    "grade": (("specs/good.yaml", "kernels/k.py", "--cases", "1"), 0),
     "exec": (("--", sys.executable, "-c", PROGRAM), 2),  # it does not use the device
     "failures": ((), 0),
     "show": (("last",), 0),

@@ -33,7 +33,7 @@ cases: {{count: {count}}}
 OPS = """
 import numpy as np
 
-from kcheck.device.host import _TimedOut
+from kcheck.alarm import TimedOut
 
 
 def reference(x):
@@ -57,7 +57,7 @@ def zeros(x):
 def endless(x):
     # Long rows take longer than the time limit, and short ones are wrong.
     if len(x) > {longest}:
-        raise _TimedOut
+        raise TimedOut("the function", 1.0)
     return right(x) + (len(x) < 3)
 """
 

@@ -14,7 +14,7 @@ from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.analysis.shared_arrays import SEVERAL, Pointers
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Integer, Label, Module, Register, Symbol
 from kcheck.ptx.syntax.dwarf import DebugVariable
-from kcheck.ptx.syntax.opcodes import ACCESSES
+from kcheck.ptx.syntax.opcodes import ACCESSES, MOVES
 
 
 def variables_of_accesses(module: Module, function: Function) -> dict[int, DebugVariable]:
@@ -45,7 +45,7 @@ def _frames(function: Function) -> dict[str, str]:
         names = [register.name for register in writes(statement)]
         for name in names:
             writers[name] = writers.get(name, 0) + 1
-        if isinstance(statement, Instruction) and statement.opcode in ("mov", "cvta") and len(names) == 1:
+        if isinstance(statement, Instruction) and statement.opcode in MOVES and len(names) == 1:
             source = statement.operands[1]
             if isinstance(source, Symbol) and source.name.startswith("__local_depot") and not source.offset:
                 found[names[0]] = source.name

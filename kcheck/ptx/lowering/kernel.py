@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kcheck.alignment import align_up
 from kcheck.errors import PtxError
-from kcheck.ptx.abi import AXES, Checks
+from kcheck.ptx.abi import AXES, RESERVED, RESERVED_BYTES, Checks
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
@@ -65,7 +65,6 @@ from kcheck.ptx.runtime.layout import (
 from kcheck.ptx.runtime.lookup import BOUNDS, LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
 from kcheck.ptx.syntax.opcodes import BARRIERS, PLAIN_ACCESSES
-from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 

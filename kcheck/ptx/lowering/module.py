@@ -9,7 +9,7 @@ from dataclasses import field
 from kcheck.alignment import align_up
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
-from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.abi import RESERVED, FaultKind
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.ir.signature import Definition, Inlining
 from kcheck.ptx.program import AccessRole, GlobalVariable, PointerUse, SharedVariable, Site
@@ -20,7 +20,6 @@ from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
 from kcheck.ptx.runtime.strided import strided_ir
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
-from kcheck.ptx.syntax.reserved_shared import RESERVED
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
 

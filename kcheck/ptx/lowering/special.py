@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kcheck.ptx.abi import Block, Launch
+from kcheck.ptx.abi import RESERVED, RESERVED_BYTES, Block, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Operation
-from kcheck.ptx.syntax.reserved_shared import RESERVED, RESERVED_BYTES
 
 _INVARIANT = ", !invariant.load !1"
 

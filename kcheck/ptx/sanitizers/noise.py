@@ -26,6 +26,7 @@ from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.sanitizers.rounded_values import RoundedValues
 from kcheck.ptx.sanitizers.special_values import OPERATIONS, REPORT_PARAMETERS, report_operation
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
+from kcheck.ptx.syntax.opcodes import SUMS
 from kcheck.ptx.syntax.types import TYPES
 
 PRECISION = {"half": 11, "bfloat": 8, "float": 24}
@@ -92,7 +93,7 @@ class NoiseObserver(Observer):
         the result."""
         b = self.fn.b
         magnitude = partial(b.intrinsic, "fabs")
-        if opcode in ("add", "sub"):
+        if opcode in SUMS:
             return b.op(f"f{opcode}", *operands), [magnitude(each) for each in operands]
         if opcode in ("fma", "mad"):
             product = b.op("fmul", operands[0], operands[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.abi import RESERVED
 from kcheck.ptx.syntax import stack, wide
 from kcheck.ptx.syntax.ast import (
     Call,
@@ -28,7 +29,7 @@ from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, parameters, type_name, variables
 from kcheck.ptx.syntax.lexer import describe
 from kcheck.ptx.syntax.modifier_order import in_order
-from kcheck.ptx.syntax.reserved_shared import OFFSETS, RESERVED, reserved_variable
+from kcheck.ptx.syntax.reserved_shared import OFFSETS, reserved_variable
 from kcheck.ptx.syntax.written_out import written_out
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})

@@ -12,12 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kcheck.ptx.abi import RESERVED, RESERVED_BYTES
 from kcheck.ptx.syntax.ast import Symbol, Variable
-
-RESERVED_BYTES = 1024
-RESERVED = "%reserved_smem"
-"""The variable that takes up this memory in a kernel that uses it, at the start of the window. No variable of a
-program can have this name."""
 
 OFFSETS: Mapping[str, Symbol] = {
     "%reserved_smem_offset_begin": Symbol(RESERVED),
