@@ -51,6 +51,12 @@ class Racing:
         spent = self.seconds if instrument else 0.0
         return Outcome(arrays.case, self.name, {"y": y}, {}, findings, (), ("memcheck", *instrument), spent)
 
+    def watch(self, spec, arrays, targets, *, wanted, timeout) -> None:
+        """It has no code that watches stores."""
+
+    def with_noise(self, spec, arrays, noise, *, timeout) -> None:
+        """It has no code that rounds at random."""
+
 
 def finished(project, device: Racing, more: str = "", **options):
     """The cases and the end of a run of one spec."""
