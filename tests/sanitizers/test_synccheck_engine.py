@@ -112,8 +112,8 @@ def used(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.mark.parametrize("name", SHUFFLED)
 def test_a_use_of_what_a_shuffle_read_from_a_lane_that_takes_no_part_is_an_error(used, name: str) -> None:
-    """The value is undefined; the error is where it is used. A shuffle that reads an exited lane is a warning, and so
-    is a mask with lanes that the last warp of a block does not have."""
+    """The value is undefined; the error is where it is used. A shuffle that reads an exited lane is a warning, and
+    so is a mask with lanes that the last warp of a block does not have."""
     project, report = used
     number, row = list(SHUFFLED).index(name), SHUFFLED[name]
     (case,) = report[f"bug_{number}"]["cases"]
