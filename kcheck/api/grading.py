@@ -23,7 +23,7 @@ def grade(
     seed: int = 0,
     jobs: int = 1,
     timeout: float = 10.0,
-    memory: int = 2 << 30,
+    memory: int = 2_000_000_000,
     isolate: bool = True,
     own_kernels: bool = True,
     every: bool = False,

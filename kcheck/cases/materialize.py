@@ -76,15 +76,11 @@ def materialize(
         KernelError: a generator (``from``) cannot be loaded, raises, or returns a different shape or dtype.
         TimedOut: a generator did not finish.
     """
-    outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
-    owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
+    owned = _owned(spec)
     shapes = {name: shape_of(array, case.dims) for name, array in owned.items()}
     places = {name: _place(spec, case, array, shapes[name]) for name, array in owned.items()}
     check_memory(spec, case, {name: _drawn_shape(shapes[name], places[name]) for name in owned}, places)
 
-    params: dict[str, Any] = {
-        name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
-    }
     guard = GUARDS[case.seed & 1]
     allocations: dict[str, Allocation] = {}
     for name, array in owned.items():
@@ -102,6 +98,18 @@ def materialize(
         else:
             values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations, limit)
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
+    return _case_arrays(spec, case, allocations)
+
+
+def _owned(spec: OpSpec) -> dict[str, Input | Output]:
+    """The inputs, then the outputs with separate memory."""
+    return {**spec.inputs, **{name: output for name, output in spec.outputs.items() if output.alias is None}}
+
+
+def _case_arrays(spec: OpSpec, case: Case, allocations: Mapping[str, Allocation]) -> CaseArrays:
+    params: dict[str, Any] = {
+        name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
+    }
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     return CaseArrays(case, allocations, params, aliases)
 
@@ -113,11 +121,7 @@ def reserve_arrays(spec: OpSpec, case: Case, limit: float | None = None) -> Case
     Raises:
         SpecError, KernelError, TimedOut: as :func:`materialize`.
     """
-    outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
-    owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
-    params: dict[str, Any] = {
-        name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
-    }
+    owned = _owned(spec)
     guard = GUARDS[case.seed & 1]
     allocations: dict[str, Allocation] = {}
     made: dict[str, Allocation] = {}
@@ -135,8 +139,7 @@ def reserve_arrays(spec: OpSpec, case: Case, limit: float | None = None) -> Case
         else:
             values = _with_largest(spec, case, array, shape, made, limit)
             made[name] = allocations[name] = allocate(name, "input", dtype, shape, where, guard, values)
-    aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
-    return CaseArrays(case, allocations, params, aliases)
+    return _case_arrays(spec, case, allocations)
 
 
 def _with_largest(

@@ -79,17 +79,7 @@ class Staging:
         except OutOfMemory:
             raise NoAddressSpace(allocation.name, size) from None
         self._far[allocation.name] = address
-        named = RangeLabel(
-            allocation.name,
-            address,
-            allocation.shape,
-            allocation.strides,
-            itemsize,
-            address,
-            address + size,
-            allocation.dtype.name,
-        )
-        self._memory.label(named, is_exclusive=True)
+        self._name(allocation, address, (address, address + size))
         return address
 
     def _place_far(self, allocation: Allocation, far: Spread, buffer: Bytes) -> int:
@@ -158,19 +148,21 @@ class Staging:
         low, high = (address + end for end in extent(allocation))
         if far is not None:
             low, high = address + far.lead, address + (far.rows - 1) * far.apart + far.lead + far.run
+        self._name(allocation, address, (low, high))
+        self._staged.append((allocation, address))
+
+    def _name(self, allocation: Allocation, address: int, ends: tuple[int, int]) -> None:
         named = RangeLabel(
             allocation.name,
             address + allocation.offset,
             allocation.shape,
             allocation.passed_strides,
             allocation.dtype.itemsize,
-            low,
-            high,
+            *ends,
             allocation.dtype.name,
-            far=far,
+            far=allocation.far,
         )
         self._memory.label(named, is_exclusive=True)
-        self._staged.append((allocation, address))
 
     def undefine(self, allocation: Allocation, address: int) -> None:
         """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison, and
@@ -186,9 +178,7 @@ class Staging:
         self._memory.undefine(address + low, high - low)
         _, tracked, distance = self._memory.shadow
         if tracked and not is_output:
-            size = allocation.buffer.size
-            shadow = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + distance))
-            allocation.bytes_view(shadow)[...] = 0
+            allocation.bytes_view(_bytes_at(allocation, address + distance))[...] = 0
 
     def _block(self, name: str, size: int) -> _DeviceBlock:
         block = self._blocks.get(name)

@@ -24,9 +24,6 @@ from kcheck.grading.wire import write_outcome
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.snapshot import Snapshot
 
-TAMPERED = "tampered"
-"""The rule of a candidate that changes a library or the harness."""
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -52,7 +49,7 @@ class LaunchRequest:
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
         silent: kernels do nothing: whether the outputs come from them at all.
-        extra: as from :meth:`kcheck.grading.problem.GradingProblem.extra`.
+        extra: as from :meth:`kcheck.grading.plain.GradingProblem.extra`.
     """
 
     taken: Snapshot

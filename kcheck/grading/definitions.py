@@ -2,7 +2,7 @@
 and SOL-ExecBench have them. Candidates are JSON solutions, or Python files that define ``run``.
 
 ``const`` axes are numbers, ``var`` axes are dims; workloads, if there are any beside the definition, say how large
-these are. TensorProblem: FlashInfer-Bench's documentation of its trace format.
+these are. Source: FlashInfer-Bench's documentation of its trace format.
 """
 
 from __future__ import annotations

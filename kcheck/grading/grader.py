@@ -21,6 +21,7 @@ from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK
 from kcheck.model import Case, CaseFinished, Comparison, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.oracle import Expected, judge
+from kcheck.oracle.reference import ReferenceFailed
 from kcheck.report import wording
 from kcheck.report.causes import causes
 from kcheck.report.detail import extent
@@ -55,8 +56,8 @@ class Graded:
         cases, passed: how many ran, how many of them passed.
         planned: how many were to run.
         case: the smallest case that fails.
-        kernel: the kernel's name, if the problem is in one.
         seconds: how long it took.
+        notes: what the problem's own checker says, and how much work PyTorch's operators do.
     """
 
     candidate: str
@@ -172,7 +173,7 @@ class _CandidateRun:
         self._device = device
         self._name = name
         self._verdicts: dict[str, Verdict] = {}
-        self._seen: dict[bytes, str] = {}
+        self._seen: set[bytes] = set()  # right outputs, by name
         self._replayed = ""
         self._own_checker: dict[str, str] = {}
         self._share = 0.0  # of the problem's work that PyTorch's own operators did, at most
@@ -196,6 +197,7 @@ class _CandidateRun:
 
     def _run(self, case: Case) -> Verdict:
         arrays, expected = self._grader.arrays(self._spec, case)
+        _check_reference(self._grader.problem, case, expected)
         outcome = self._launched(case, arrays)
         self._count_work(case, outcome)
         verdict = _judged(self._spec, arrays, outcome, expected, case)
@@ -238,15 +240,15 @@ class _CandidateRun:
         return self._device.run(self._spec, arrays, instrument=instruments, silent=silent, extra=extra)
 
     def _compare_with_earlier(self, case: Case, verdict: Verdict, outcome: Outcome) -> None:
-        """Notice outputs that are wrong here and are, byte by byte, those of an earlier case."""
+        """Notice outputs that are wrong here and are, byte by byte, the right ones of an earlier case."""
         for name, output in outcome.outputs.items():
             content = output.tobytes()
             if len(content) < 16 or content == content[: output.itemsize] * output.size:
                 continue
             key = name.encode() + content
-            before = self._seen.setdefault(key, case.id)
-            wrong = any(each.output == name and not each.passed for each in verdict.comparisons)
-            if wrong and before != case.id and not self._replayed:
+            if all(each.passed for each in verdict.comparisons if each.output == name):
+                self._seen.add(key)
+            elif key in self._seen and not self._replayed:
                 self._replayed = f"{name} has the bytes of an earlier case, whose inputs were others"
 
     def _look_below(self, failed: Case) -> None:
@@ -310,13 +312,23 @@ class _CandidateRun:
             word = "timeout"
         elif finding.rule in _BROKEN and not passed:
             word = "error"
-        return Graded(
-            self._name, word, finding.rule, finding.message, finding.fix, finding.place, case=case
-        )  # fmt: skip
+        return Graded(self._name, word, finding.rule, finding.message, finding.fix, finding.place, case=case)
 
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
         return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
+
+
+def _check_reference(problem: GradingProblem, case: Case, expected: Expected) -> None:
+    """A problem whose reference fails says nothing about a candidate.
+
+    Raises:
+        UserError: the reference, or the tolerance, cannot be used.
+    """
+    try:
+        expected.truth()
+    except ReferenceFailed as failed:
+        raise UserError(f"{problem.name}: {case.id}: {failed.finding.message}") from failed
 
 
 def _difference(wrong: Comparison) -> str:

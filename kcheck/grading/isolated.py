@@ -1,4 +1,4 @@
-"""The grader's side: the server of processes, and a device whose launches run in a candidate's process."""
+"""The grader's side: the server of processes, and launches in a candidate's process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.wire import read_finding, read_outcome
 from kcheck.model import Finding, OpSpec, Outcome
-from kcheck.model.compiled import Launched
 
 NAME = "cpu"
 ENDED = "process"
@@ -47,7 +46,7 @@ class Isolation:
     """
 
     on: bool = True
-    memory: int = 2 << 30
+    memory: int = 2_000_000_000
     timeout: float = 10.0
     loading: float = 30.0
 
@@ -136,16 +135,13 @@ class Server:
 
 
 class CandidateDevice:
-    """A :class:`kcheck.device.Device` in a candidate's process. A context manager; leaving it ends the process.
+    """Launches in a candidate's process. A context manager; leaving it ends the process.
 
     Args:
         order: what the process is for.
         readable: the files of the candidate.
     """
 
-    name = description = NAME
-    compiles_in_process = False
-    lost = ""
     instruments: tuple[str, ...] = ()
 
     def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
@@ -196,23 +192,11 @@ class CandidateDevice:
         except (Late, MemoryExceeded, OtherEndClosed, BadMessage, KeyError, TypeError):
             return ("the harness",)
 
-    def prepare(self, spec: OpSpec) -> None:
-        """Nothing: the candidate is loaded in its process."""
-
-    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
-        """Nothing is launched here."""
-        return ()
-
-    def special_values(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> tuple[Finding, ...]:
-        """Not asked for."""
-        return ()
-
     def run(
         self,
         spec: OpSpec,
         arrays: CaseArrays,
         *,
-        timeout: float | None = None,
         instrument: Collection[str] = (),
         silent: bool = False,
         extra: Any = None,
@@ -224,7 +208,7 @@ class CandidateDevice:
         case = arrays.case
         if not self._runs:
             return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
-        limit = self._isolation.timeout if timeout is None else timeout
+        limit = self._isolation.timeout
         # Nothing that the process gets tells which case of the plan this is, or its seed.
         taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
         deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
@@ -253,7 +237,7 @@ class CandidateDevice:
 
     def _large(self) -> Finding:
         self._end()
-        what = f"its process takes more than {self._isolation.memory / 2**30:g} GB of memory"
+        what = f"its process takes more than {self._isolation.memory / 1e9:.3g} GB of memory"
         return Finding(ENDED, what, fix="free what is not needed, or raise --memory")
 
     def _gone(self) -> Finding:

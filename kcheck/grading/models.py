@@ -219,11 +219,11 @@ class ModelProblem(GradingProblem):
     asks_for_kernels: bool = True
 
     def spec(self) -> OpSpec:
-        """As :meth:`kcheck.grading.problem.GradingProblem.spec`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.spec`."""
         return _problem(self.path)[1]
 
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
-        """As :meth:`kcheck.grading.problem.GradingProblem.order`."""
+        """As :meth:`kcheck.grading.plain.GradingProblem.order`."""
         file, spec = _problem(self.path)
         state = tuple((name, key) for key, name in _names(file, spec).items())
         inputs = tuple(name for name in spec.inputs if name not in dict(state))

@@ -144,7 +144,7 @@ def fitted(file: Shaped, most: dict[str, int]) -> Fits:
 
 
 def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int], TensorShapes | None]]:
-    """TensorShapes at random sizes; the file's own first."""
+    """Shapes at random sizes; the file's own first."""
     source = random.Random(0)
     found: list[tuple[dict[str, int], TensorShapes | None]] = []
     own = {name: file.numbers[name] for name in most}

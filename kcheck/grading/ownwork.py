@@ -1,6 +1,6 @@
 """How much of a problem's work PyTorch's own operators do, in a model and in a candidate.
 
-OperatorWork is counted as in PyTorch's own counter of floating-point operations for products, convolutions and
+Work is counted as in PyTorch's own counter of floating-point operations for products, convolutions and
 attention, and as the largest number of elements that an operator takes or makes for the others. What moves or
 makes data counts as nothing.
 """

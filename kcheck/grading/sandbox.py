@@ -55,7 +55,7 @@ _CLONE_THREAD = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """ProcessLimits of a confined process.
+    """Limits of a confined process.
 
     Attributes:
         memory: bytes of address space beyond what the process has when it is confined. The sanitizers reserve

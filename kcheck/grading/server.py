@@ -37,7 +37,6 @@ def main(kind: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     _import(kind)
-
     control.sendall(b'{"kind": "warm"}\n')
     while True:
         content, ends, _, _ = socket.recv_fds(control, 1 << 20, 1)
@@ -126,7 +125,3 @@ def _confined(request: dict[str, Any], end: socket.socket) -> int:
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     return code
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

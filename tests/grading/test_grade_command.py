@@ -112,3 +112,25 @@ def test_a_bad_problem_is_exit_2(tmp_path: Path, name: str, text: str, said: str
     command = [sys.executable, "-m", "kcheck", "grade", name, "a.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("none", "the spec has no reference"),
+        ("reference.py:twice", "the reference raised ValueError: not today"),
+    ],
+)
+def test_a_problem_without_expected_values_says_nothing_about_candidates(
+    project: Path,  # noqa: F811
+    tmp_path: Path,
+    reference: str,
+    said: str,
+) -> None:
+    (tmp_path / "kcheck.yaml").write_text("")
+    text = (project / "twice.yaml").read_text().replace("reference: reference.py:twice", f"reference: {reference}")
+    (tmp_path / "twice.yaml").write_text(text)
+    (tmp_path / "reference.py").write_text("def twice(x):\n    raise ValueError('not today')\n")
+    (tmp_path / "solution.py").write_text(KERNELS + HONEST["plain"])
+    done = _grade(tmp_path, "solution.py")
+    assert (done.returncode, said in done.stderr) == (2, True), done.stdout + done.stderr
