@@ -80,7 +80,7 @@ def command(
 
     A candidate is correct, wrong, cheat, error or timeout. Exit code: 0 if all are correct, 1 otherwise.
     """
-    from kcheck.cli.stored import say, say_table
+    from kcheck.cli.stored import say, say_table, width
     from kcheck.errors import KernelError, SpecError
     from kcheck.grading import report
     from kcheck.grading.grader import GradingOptions
@@ -100,13 +100,13 @@ def command(
     if is_text and isolate == "on":
         for what in lacking():
             click.echo(f"kcheck: candidates are confined less than elsewhere: {what}", err=True)
-    width = max(len(str(path)) for path in candidates)
+    names = max(len(str(path)) for path in candidates)
     by_name: dict[str, Graded] = {}
     try:
         for each in graded(found, candidates, options, jobs):
             by_name[each.candidate] = each
             if is_text:
-                say("\n".join(report.text(each, width)))
+                say("\n".join(report.text(each, names, width())))
             elif form == "json":
                 click.echo(report.lines_of_json([each]), nl=False)
     except KernelError as error:

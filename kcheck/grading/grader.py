@@ -26,6 +26,7 @@ from kcheck.report import wording
 from kcheck.report.causes import causes
 from kcheck.report.detail import extent
 from kcheck.rng import derive
+from kcheck.specfile.definition import definition_place
 
 Word: TypeAlias = Literal["correct", "wrong", "cheat", "error", "timeout"]
 
@@ -134,6 +135,9 @@ class Grader:
             device = CandidateDevice(self._server, order, readable, self._options.isolation)
             with device:
                 graded = _CandidateRun(self, spec, device, str(candidate)).graded()
+            if graded.place is None and graded.verdict == "wrong":
+                runs = order.callee or spec.runs
+                graded = replace(graded, place=definition_place(spec.root, runs.path, runs.name))
         return replace(graded, planned=len(self._cases), seconds=time.monotonic() - begun)
 
     def arrays(self, spec: OpSpec, case: Case) -> tuple[CaseArrays, Expected]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -57,23 +58,38 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def text(graded: Graded, width: int) -> list[str]:
-    """The lines for a candidate, as it ends. ``width``: of the names of all candidates."""
+def text(graded: Graded, width: int = 0, columns: int = 0) -> list[str]:
+    """The lines for a candidate, as it ends.
+
+    Args:
+        width: of the names of all candidates.
+        columns: of the terminal; 0: lines are not wrapped.
+    """
     counts = f"{graded.passed} of {graded.cases} cases pass" if graded.cases else "no case ran"
     if graded.verdict == "correct":
         counts = f"{graded.cases} cases pass"
     head = f"{graded.verdict:<9} {plain.line(graded.candidate):<{width}}  {counts:<22} {graded.seconds:6.1f} s"
-    lines = [head.rstrip()]
-    notes = [f"{_INDENT}note: {plain.line(note)}" for note in graded.notes]
-    if graded.verdict == "correct":
-        return lines + notes
-    where = f"{graded.place.short}: " if graded.place is not None and graded.place.line else ""
-    lines.append(f"{_INDENT}{graded.rule}: {plain.line(where + graded.message)}")
-    if graded.case is not None:
-        lines.append(f"{_INDENT}at {in_words(graded.case)}")
-    if graded.fix:
-        lines.append(f"{_INDENT}→ {plain.line(graded.fix)}")
-    return lines + notes
+    told = [f"note: {plain.line(note)}" for note in graded.notes]
+    if graded.verdict != "correct":
+        where = f"{graded.place.short}: " if graded.place is not None and graded.place.line else ""
+        why = [f"{graded.rule}: {plain.line(where + graded.message)}"]
+        why += [f"at {in_words(graded.case)}"] if graded.case is not None else []
+        why += [f"→ {plain.line(graded.fix)}"] if graded.fix else []
+        told = why + told
+    return [head.rstrip(), *(line for sentence in told for line in _indented(sentence, columns))]
+
+
+def _indented(sentence: str, columns: int) -> list[str]:
+    if not columns:
+        return [_INDENT + sentence]
+    return textwrap.wrap(
+        sentence,
+        columns,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def in_words(case: Case) -> str:
@@ -106,8 +122,7 @@ def feedback(graded: Graded) -> str:
     that the candidate has not failed."""
     if graded.verdict == "correct":
         return f"{graded.candidate}: correct in {graded.cases} cases"
-    lines = text(graded, len(graded.candidate))
-    return "\n".join(line.removeprefix(_INDENT[:2]) for line in lines)
+    return "\n".join(text(graded))
 
 
 def lines_of_json(every: Sequence[Graded]) -> str:
@@ -129,7 +144,7 @@ def junit(problem: str, every: Sequence[Graded]) -> str:
             file=None if place is None else plain.line(place.file),
             line=None if place is None else place.line,
         )
-        message, details = plain.line(f"{graded.rule}: {graded.message}"), "\n".join(text(graded, 0))
+        message, details = plain.line(f"{graded.rule}: {graded.message}"), "\n".join(text(graded))
         if graded.verdict in ("wrong", "cheat"):
             case.add_failure_info(message, details, graded.verdict)
         elif graded.verdict != "correct":

@@ -228,7 +228,7 @@ class _Run:
                 spec.root,
                 prepared.sources,
                 part,
-                definition_place(spec.root, spec.runs),
+                definition_place(spec.root, spec.runs.path, spec.runs.name),
             )
             if not spec.judged and options.replay_by[:2] != ("kcheck", "try"):  # which says so itself
                 self._note(f"{spec.op}: values were not compared: the spec has no reference")

@@ -6,25 +6,25 @@ import os
 import re
 from pathlib import Path
 
-from kcheck.model import FunctionRef
 from kcheck.span import Span, as_typed
 from kcheck.specfile.kinds.cudafile import read_cuda
 from kcheck.specfile.kinds.text import CPP_SUFFIXES, read_text, without_comments
 from kcheck.specfile.pythonfile import parse_python
 
 
-def definition_place(root: str, function: FunctionRef) -> Span | None:
+def definition_place(root: str, path: str, name: str) -> Span | None:
     """The line that defines a function; None if the text of its file does not show it.
 
     Args:
         root: the folder of the project.
+        path: the file, relative to it or absolute.
     """
-    file = Path(root, function.path)
+    file = Path(root, path)
     try:
-        line = _line(file, function.name.rpartition("::")[2])
+        line = _line(file, name.rpartition("::")[2])
     except (OSError, ValueError):
         return None
-    return Span(as_typed(os.path.join(root, function.path)), line) if line else None
+    return Span(as_typed(os.path.join(root, path)), line) if line else None
 
 
 def _line(file: Path, name: str) -> int | None:

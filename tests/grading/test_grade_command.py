@@ -37,7 +37,9 @@ def test_a_line_for_each_and_a_table(project: Path, candidates: list[str]) -> No
     lines = done.stdout.splitlines()
     assert lines[0].startswith("correct")
     assert lines[1].startswith("wrong")
-    assert "mismatch: y[0]" in lines[2]
+    assert lines[2].startswith("          mismatch: ")
+    assert max(map(len, lines[2:-6])) <= 80
+    assert "expected" in " ".join(lines[2:5])
     assert lines[-1] == "2 candidates: 1 correct, 1 wrong"
 
 
@@ -53,6 +55,11 @@ def test_lines_of_json_from_two_processes(project: Path, candidates: list[str]) 
     assert good["passed"] == good["cases"] == good["planned"]
     assert (wrong["verdict"], wrong["rule"]) == ("wrong", "mismatch")
     assert set(wrong["case"]["dims"]) == {"N"}
+    assert (
+        wrong["place"]["line"]
+        == (KERNELS + ATTEMPTS["wrong kernel"][1]).splitlines().index("def solve(x, y, N): launch(wrong, x, y)")
+        + 1
+    )
     assert wrong["seconds"] > 0
 
 
