@@ -69,13 +69,16 @@ def check_memory(
         f"{_gib(buffers)} for {_COPIES} copies of the arrays and {use}; "
         f"the largest is {largest!r}, {list(shapes[largest])} of {element_type(array, case.dtypes)}"
     )
-    raise SpecError([Fault(array.span, what, f"add a constraint that bounds {' * '.join(map(str, array.shape))}")])
+    bound = f"add a constraint that bounds {' * '.join(map(str, array.shape))}, or lower 'memory' in cases"
+    raise SpecError([Fault(array.span, what, bound)])
 
 
 def _memory(spec: OpSpec, case: Case, name: str, shape: tuple[int, ...], place: ArrayGeometry) -> ArrayMemory:
     array: Input | Output = spec.inputs.get(name) or spec.outputs[name]
     dtype, count = element_type(array, case.dtypes), math.prod(shape)
-    judging = _exact(dtype) * count + _COMPARING * count * _is_compared(spec, name)
+    judging = 0
+    if spec.judged:
+        judging = _exact(dtype) * count + _COMPARING * count * _is_compared(spec, name)
     pieces = isinstance(array, Output) or is_by_element(case.values[name])
     return ArrayMemory(_COPIES * place.size, 0 if pieces else _DRAWING * count, judging)
 

@@ -153,7 +153,8 @@ class Shapes:
             # A different dim first: with N == M * M, every M has an N, but few N have an M.
             first = turn % len(order)
             guided = self._guided([*order[first:], *order[:first]], streams, start)
-            complete = self._fitted(None if guided is None else self._complete(guided, fixed), order, fixed)
+            sizes_of = None if guided is None else self._complete(guided, fixed)
+            complete = self._fitted(sizes_of, order, fixed)
             if complete is not None:
                 return complete
         for kept in (*(order[:count] for count in range(len(order) - 1, 0, -1)), []):
@@ -169,18 +170,33 @@ class Shapes:
     def _fitted(
         self, sizes: dict[str, int] | None, order: list[str], fixed: Mapping[str, int]
     ) -> dict[str, int] | None:
-        """The sizes if they fit in memory, otherwise with the dims that were drawn last as small as needed: the
-        first keeps its size. None if a constraint does not allow that. What an example states is not changed."""
-        if sizes is None or self._room.always_fits or not order or self._room.fits(sizes):
+        """The sizes if they fit in memory, otherwise with the dims that were drawn last as small as needed. If the
+        first one has its largest size, the case may take all of the memory, otherwise a share of it. None if a
+        constraint does not allow that. What an example states is not changed."""
+        if sizes is None or self._room.always_fits or not order:
+            return sizes
+        domain = self._drawn[order[0]]
+        largest = max(domain.values) if isinstance(domain, Choices) else domain.high
+        if sizes[order[0]] < largest:
+            smaller = self._reduced(sizes, order, fixed, self._room.share)
+            if smaller is not None:
+                return smaller
+        return self._reduced(sizes, order, fixed, self._room.limit)
+
+    def _reduced(
+        self, sizes: dict[str, int], order: list[str], fixed: Mapping[str, int], limit: int
+    ) -> dict[str, int] | None:
+        """The sizes with the dims that were drawn last as small as needed: the first keeps its size if it can."""
+        if self._room.fits(sizes, limit):
             return sizes
         drawn = {name: sizes[name] for name in self._drawn}
         for name in reversed(order):
-            most = self._room.largest(drawn, name, drawn[name])
+            most = self._room.largest(drawn, name, drawn[name], limit)
             domain = self._drawn[name]
             low = min(domain.values) if isinstance(domain, Choices) else domain.low
             for n in _downwards(domain, low if most is None else most, low):
                 complete = self._complete({**drawn, name: n}, fixed)
-                if complete is not None and (most is None or self._room.fits(complete)):
+                if complete is not None and (most is None or self._room.fits(complete, limit)):
                     drawn[name] = n
                     break
             else:
