@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from kcheck.cpu.language import Language
 from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, RangeLabel
 from kcheck.cpu.naming import Naming, contiguous
 from kcheck.cpu.sources import local_arrays
@@ -17,6 +16,7 @@ from kcheck.model.layouts import Spread
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 from kcheck.ptx.syntax.dwarf import DebugVariable
+from kcheck.rules.language import Language
 
 VERBS = {
     FaultKind.OUT_OF_BOUNDS_LOAD: "reads",

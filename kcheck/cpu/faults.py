@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Literal
 
 from kcheck.cpu.accesses import VERBS, access, outside_variable
-from kcheck.cpu.language import Language
 from kcheck.cpu.lost_digits import absorbed, lost
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
@@ -24,12 +23,17 @@ from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import UNNAMED_LANE, Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.symbols import kernel_name
+from kcheck.rules import rule as rule_of
+from kcheck.rules.language import Language
 
 _INCOMPLETE = frozenset({FaultKind.BARRIER_DIVERGENCE, FaultKind.BARRIER_EXITED, FaultKind.BARRIER_GONE})
 
 
 def _fix_of_kind(kind: FaultKind, words: Language) -> str:
     """The fix for a kind of fault; empty if it depends on more."""
+    if words.is_triton and kind is FaultKind.DIVISION_BY_ZERO:
+        ahead = "Triton's pipeliner may have moved it ahead of the loop's last iteration, which is harmless"
+        return f"check that the divisor is not 0; {ahead}"
     return {
         FaultKind.DIVISION_BY_ZERO: "guard the division",
         FaultKind.BARRIER_DIVERGENCE: f"all threads of the block must reach the same {words.barrier}",
@@ -44,7 +48,7 @@ def _fix_of_kind(kind: FaultKind, words: Language) -> str:
         FaultKind.SHUFFLE_GONE: "the value is undefined; use it only if the source lane takes part in the shuffle",
         FaultKind.WARP_ALIGNED: "all 32 lanes of the warp must execute it, in a block of whole warps",
         FaultKind.WARP_MASK_SELF: "name every lane that executes the call in the mask",
-        FaultKind.STACK_OVERFLOW: "bound the recursion",
+        FaultKind.STACK_OVERFLOW: "" if words.is_triton else "bound the recursion",
         FaultKind.RAISED: "a GPU reports this only with @cuda.jit(debug=True); otherwise the thread stops "
         "silently",
     }.get(kind, "")
@@ -124,9 +128,10 @@ def _finding(
     rule = row.rule
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
-    severity: Literal["error", "warn"] = "warn" if kind in _WARNINGS else "error"
     told_at = _told_at(kind, fault, site, program)
     words = naming.words(place(told_at))
+    is_warning = kind in _WARNINGS or (words.is_triton and kind is FaultKind.DIVISION_BY_ZERO)
+    severity: Literal["error", "warn"] = "warn" if is_warning else "error"
     fix = _fix_of_kind(kind, words)
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming, words)
@@ -153,7 +158,7 @@ def _finding(
         )
     elif kind is FaultKind.STACK_OVERFLOW and fault.size:
         message = f"alloca() of {fault.address} bytes overflows the stack of {STACK_BYTES} bytes"
-        fix = "allocate less, or use an array of constant size"
+        fix = "" if words.is_triton else "allocate less, or use an array of constant size"
     elif kind is FaultKind.MBARRIER_ARRIVALS:
         message = "arrives at an mbarrier that is not initialized"
         fix = f"initialize it with mbarrier.init, and put {words.barrier} after that"
@@ -188,8 +193,8 @@ def _finding(
     return Finding(
         rule,
         message,
-        severity=words.severities.get(rule, severity),
-        fix=words.fixes.get(rule, fix),
+        severity=severity,
+        fix=rule_of(rule).fix_in(words, fix),
         array=array,
         index=index,
         kernel=kernel_name(program.entry),
@@ -250,7 +255,7 @@ def grid_finding(wait: GridWait, program: Program, naming: Naming, grid: Sequenc
     return Finding(
         "synccheck",
         wait.text(program.sites, x * y * z),
-        fix=words.fixes.get("synccheck", "make every block reach the same grid sync"),
+        fix=rule_of("synccheck").fix_in(words, "make every block reach the same grid sync"),
         kernel=kernel_name(program.entry),
         block=(block % x, block // x % y, block // (x * y)),
         place=place(program.sites[wait.site]),

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from kcheck.cpu.cpp_sources import shared_array
-from kcheck.cpu.language import Language, language_of
 from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.dataclass import dataclass
@@ -33,6 +32,7 @@ from kcheck.ptx.syntax.symbols import (
     read_array_symbol,
 )
 from kcheck.ptx.syntax.types import TYPES, PtxType
+from kcheck.rules.language import Language, language_of
 
 if TYPE_CHECKING:
     from kcheck.ptx.analysis.provenance import Provenance

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 from kcheck.cpu.faults import place
-from kcheck.cpu.language import NUMBA, Language
 from kcheck.cpu.naming import Naming
 from kcheck.dataclass import dataclass
 from kcheck.model import Finding, Index3
@@ -24,6 +23,7 @@ from kcheck.ptx.sanitizers.race.layout import (
 )
 from kcheck.ptx.syntax.opcodes import ATOMICS, STRONG
 from kcheck.ptx.syntax.symbols import ITEMSIZES, TYPE_CODES
+from kcheck.rules.language import NUMBA, Language
 
 SHARED = "shared"
 """The array of a race in shared memory, as ``allow_races`` names it."""

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kcheck.cpu.language import Language
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import source_of
 from kcheck.model import Finding
 from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
+from kcheck.rules.language import Language
 from kcheck.span import Span
 
 _WORD = r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*(?:\([^()]*\)|\[[^\[\]]*\])*"

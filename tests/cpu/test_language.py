@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcheck.cpu.language import NUMBA, TRITON, language_of
 from kcheck.model import Span
+from kcheck.rules.language import NUMBA, TRITON, language_of
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from pathlib import PurePath
 from typing import Literal
 
 from kcheck.dataclass import dataclass
-from kcheck.model import Span
+from kcheck.span import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +15,13 @@ class Language:
     """How a language writes what fixes name; numba.cuda by default.
 
     Attributes:
+        name: of the language, in :class:`kcheck.rules.rule.Rule`.
         cast: converts ``{}`` to 64 bits.
         has_shapes: whether arrays have a shape; pointers do not.
-        is_triton: whether a kernel is written for programs, which have neither threads nor barriers.
-        fixes: by rule, a fix that holds for all its findings.
-        severities: by rule, the severity of its findings if it is not an error.
+        prints: the call that prints.
     """
 
+    name: Literal["numba", "cpp", "ptx", "triton"] = "numba"
     barrier: str = "cuda.syncthreads()"
     warp_barrier: str = "cuda.syncwarp()"
     fence: str = "cuda.threadfence()"
@@ -33,9 +32,12 @@ class Language:
     new_memory: str = "cuda.device_array() does not zero memory"
     cast: str = "int64({})"
     has_shapes: bool = True
-    is_triton: bool = False
-    fixes: Mapping[str, str] = field(default_factory=dict)
-    severities: Mapping[str, Literal["error", "warn"]] = field(default_factory=dict)
+    prints: str = "print()"
+
+    @property
+    def is_triton(self) -> bool:
+        """Whether kernels are written for programs, which have neither threads nor barriers."""
+        return self.name == "triton"
 
     def wide(self, operand: str) -> str:
         """An operand converted to 64 bits."""
@@ -54,19 +56,9 @@ class Language:
 
 
 NUMBA = Language()
-TRITON = Language(
-    cast="{}.to(tl.int64)",
-    is_triton=True,
-    fixes={
-        "synccheck": "check the inline assembly: Triton itself places barriers that all threads reach",
-        "initcheck": "write the element first (torch.empty does not), or leave it out with mask= and other=",
-        "stack": "",
-        "division": "check that the divisor is not 0; Triton's pipeliner may have moved it ahead of the loop's "
-        "last iteration, which is harmless",
-    },
-    severities={"division": "warn"},
-)
+TRITON = Language("triton", cast="{}.to(tl.int64)", prints="tl.device_print()")
 _CPP = Language(
+    "cpp",
     barrier="__syncthreads()",
     warp_barrier="__syncwarp()",
     fence="__threadfence()",
@@ -77,8 +69,10 @@ _CPP = Language(
     new_memory="new device memory is not zeroed",
     cast="(long long){}",
     has_shapes=False,
+    prints="printf()",
 )
 _PTX = Language(
+    "ptx",
     barrier="bar.sync 0",
     warp_barrier="bar.warp.sync",
     fence="membar.gl",
@@ -88,6 +82,7 @@ _PTX = Language(
     new_memory="new device memory is not zeroed",
     cast="mul.wide.s32 or cvt.s64.s32",
     has_shapes=False,
+    prints="vprintf",
 )
 _BY_SUFFIX: Mapping[str, Language] = {
     **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"), _CPP),
