@@ -16,6 +16,7 @@ from kcheck.model.layouts import Spread
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 from kcheck.ptx.syntax.dwarf import DebugVariable
+from kcheck.rules.language import Language
 
 VERBS = {
     FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
@@ -37,27 +38,46 @@ _ANYWHERE = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A description of an access. ``index`` may be outside the array's shape; an empty fix means none."""
+    """A description of an access.
 
-    message: str
+    Attributes:
+        verb: what it does: ``reads``, ``writes``, ``updates``; ``accesses`` if it is not aligned.
+        index: may be outside the array's shape.
+        axis: the axis along which ``index`` is out of range, and its ``size``; None if there is no such index.
+        is_gone: the array has no elements or was freed, so no index is valid.
+        what: the rest of the message, after the verb.
+    """
+
+    verb: str
+    what: str
     fix: str = ""
     array: str | None = None
     index: tuple[int, ...] | None = None
+    axis: int | None = None
+    size: int = 0
+    is_gone: bool = False
+
+    @property
+    def message(self) -> str:
+        return f"{self.verb} {self.what}"
 
 
-def access(kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memory, naming: Naming) -> Told:
+def access(
+    kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memory, naming: Naming, words: Language
+) -> Told:
     """Describe an invalid access."""
     if kind is FaultKind.MISALIGNED:
         return _misaligned(fault, site, naming)
     verb, space = VERBS[kind], site.space if site is not None else ""
     if space == "local":
-        return _local(verb, fault, site, naming)
+        return _local(verb, fault, site, naming, words)
     if space == "shared" or (space != "global" and _is_shared(fault.address, naming)):
-        return _shared(verb, fault, site, naming)
+        return _shared(verb, fault, site, naming, words)
     label = naming.array(site, fault.address)
     if fault.address < _NULL and (label is None or label.base >= _NULL):
         return Told(
-            f"{verb} {_bytes(fault.size)} through a null pointer (address {fault.address:#x})",
+            verb,
+            f"{_bytes(fault.size)} through a null pointer (address {fault.address:#x})",
             "check that the array is not empty and that the pointer was set",
         )
     nearest = memory.nearest(fault.address)
@@ -66,21 +86,24 @@ def access(kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memor
     if label is not None and nearest is not None and nearest[0].kind is MemoryKind.MODULE:
         name = "a constant array" if "_cudapy_cmem" in label.name else f"the module's variable {label.name}"
         where = _around(fault.address, label.low, label.high)
-        return Told(f"{verb} {_bytes(fault.size)} {where} {name}", "check the index")
+        return Told(verb, f"{_bytes(fault.size)} {where} {name}", "check the index")
     if label is not None:
-        return _outside(verb, fault, site, label, naming)
+        return _outside(verb, fault, site, label, naming, words)
     if nearest is not None:
         return Told(
-            f"{verb} {_bytes(fault.size)} {_around(fault.address, nearest[0].base, nearest[0].end)} "
-            f"{nearest[0].told}"
+            verb,
+            f"{_bytes(fault.size)} {_around(fault.address, nearest[0].base, nearest[0].end)} {nearest[0].told}",
         )
     return Told(
-        f"{verb} {_bytes(fault.size)} at address {fault.address:#x}, which is in no allocation",
+        verb,
+        f"{_bytes(fault.size)} at address {fault.address:#x}, which is in no allocation",
         _loaded(site, naming) or "check how the address is computed",
     )
 
 
-def outside_variable(fault: FaultRecord, site: Site | None, naming: Naming, variable: DebugVariable) -> Told:
+def outside_variable(
+    fault: FaultRecord, site: Site | None, naming: Naming, variable: DebugVariable, words: Language
+) -> Told:
     """Describe an access outside the local array that its address was computed from.
 
     Args:
@@ -99,7 +122,7 @@ def outside_variable(fault: FaultRecord, site: Site | None, naming: Naming, vari
         _ANYWHERE + variable.size,
         is_local=True,
     )
-    return _outside(verb, fault, site, label, naming, is_shared=True)
+    return _outside(verb, fault, site, label, naming, words, is_shared=True)
 
 
 def _misaligned(fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
@@ -109,22 +132,24 @@ def _misaligned(fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
         array = label.array if label is not None else None
         where = f", in {label.name}" if label is not None else ""
     return Told(
-        f"accesses {_bytes(fault.size)} at an address not aligned to {_bytes(fault.size)}{where}",
+        "accesses",
+        f"{_bytes(fault.size)} at an address not aligned to {_bytes(fault.size)}{where}",
         f"start the view at a multiple of {_bytes(fault.size)}",
         array,
     )
 
 
-def _local(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
+def _local(verb: str, fault: FaultRecord, site: Site | None, naming: Naming, words: Language) -> Told:
     label = naming.local(site, fault)
     if label is not None:
-        return _outside(verb, fault, site, label, naming, is_shared=True)
+        return _outside(verb, fault, site, label, naming, words, is_shared=True)
     names = local_arrays(site.file, site.source_line) if site is not None and site.source_line else ()
     if not names:
-        return Told(f"{verb} {_bytes(fault.size)} outside the thread's local arrays", "check the index")
+        return Told(verb, f"{_bytes(fault.size)} outside the thread's local arrays", "check the index")
     listed = " or ".join(f"{array.name} (shape {_told_shape(array.shape)})" for array in names)
     return Told(
-        f"{verb} {_bytes(fault.size)} outside the thread's local array {listed}",
+        verb,
+        f"{_bytes(fault.size)} outside the thread's local array {listed}",
         "check the index against the array's shape",
     )
 
@@ -137,16 +162,16 @@ _NO_DYNAMIC = "the launch has no dynamic shared memory: pass its size in bytes (
 _MORE_DYNAMIC = "check the index, or pass more dynamic shared memory (launch.shared in a spec)"
 
 
-def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
+def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming, words: Language) -> Told:
     label = naming.shared(site, fault.address, outside=fault.size)
     if label is not None:
-        return _outside(verb, fault, site, label, naming, is_shared=True)
+        return _outside(verb, fault, site, label, naming, words, is_shared=True)
     base, size = naming.window(fault.address)
     if not size:
-        return Told(f"{verb} {_bytes(fault.size)} of shared memory, but the block has none", _NO_DYNAMIC)
+        return Told(verb, f"{_bytes(fault.size)} of shared memory, but the block has none", _NO_DYNAMIC)
     where = _around(fault.address, base, base + size)
     fix = _MORE_DYNAMIC if size > naming.static_shared else "check the index"
-    return Told(f"{verb} {_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", fix)
+    return Told(verb, f"{_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", fix)
 
 
 def _is_shared(address: int, naming: Naming) -> bool:
@@ -156,17 +181,26 @@ def _is_shared(address: int, naming: Naming) -> bool:
 def _freed(verb: str, fault: FaultRecord, block: MemoryBlock, label: RangeLabel | None) -> Told:
     fix = "keep a reference to the array until the kernel has finished"
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
-        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", fix, label.array)
-    return Told(f"{verb} byte {fault.address - block.base} of {block.told} that was freed", fix)
+        return Told(
+            verb, f"{label.name} after its memory was freed ({block.told})", fix, label.array, is_gone=True
+        )
+    return Told(verb, f"byte {fault.address - block.base} of {block.told} that was freed", fix)
 
 
 def _outside(
-    verb: str, fault: FaultRecord, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool = False
+    verb: str,
+    fault: FaultRecord,
+    site: Site | None,
+    label: RangeLabel,
+    naming: Naming,
+    words: Language,
+    *,
+    is_shared: bool = False,
 ) -> Told:
     """An access outside a known array."""
     if 0 in label.shape:
         fix = _NO_DYNAMIC if is_shared else f"{label.name} is empty: guard the access, or do not launch"
-        return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
+        return Told(verb, f"{label.name}, which has no elements", fix, label.array, is_gone=True)
     if not is_shared and (flat := _of_pointer(verb, fault, site, label)) is not None:
         return flat
     if label.far is not None and (between := _between_rows(verb, fault, label, label.far)) is not None:
@@ -182,7 +216,8 @@ def _outside(
         if label.declared:
             shape = f"{_bytes(label.high - label.low)} (`{label.declared}`)"
         return Told(
-            f"{verb} {_bytes(fault.size)} {where} {label.name}, which has {shape}",
+            verb,
+            f"{_bytes(fault.size)} {where} {label.name}, which has {shape}",
             "check the index and the size of the access",
             label.array,
             index,
@@ -190,14 +225,14 @@ def _outside(
     size = label.shape[axis]
     if index[axis] < 0:
         count = -index[axis] * _elements(label, axis)
-        what = f"{verb} {label.name} {count:,} element{'s' if count != 1 else ''} before its start"
+        what = f"{label.name} {count:,} element{'s' if count != 1 else ''} before its start"
         what = f"{what} (axis {axis} has size {size:,})"
     else:
         element = f"{label.name}[{', '.join(map(str, index))}]"
-        what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
+        what = element if len(index) == 1 else f"at the address of {element}"
         what = f"{what}, but axis {axis} has size {size:,}"
-    fix = _fix(index, axis, fault, site, label, naming, is_shared=is_shared)
-    return Told(what, fix, label.array, index)
+    fix = _fix(index, axis, fault, site, label, naming, words, is_shared=is_shared)
+    return Told(verb, what, fix, label.array, index, axis, size)
 
 
 def _of_pointer(verb: str, fault: FaultRecord, site: Site | None, label: RangeLabel) -> Told | None:
@@ -208,10 +243,10 @@ def _of_pointer(verb: str, fault: FaultRecord, site: Site | None, label: RangeLa
         return None
     count = math.prod(shape)
     number = (fault.address - label.base) // label.itemsize
-    what = f"{verb} element {number:,} of {label.name}, which has {count:,} elements"
+    what = f"element {number:,} of {label.name}, which has {count:,} elements"
     what = f"{what} (shape {_told_shape(tuple(map(str, shape)))})"
     fix = ": this is one past the last element" if number == count else ""
-    return Told(what, f"check the bound of the index{fix}", label.array)
+    return Told(verb, what, f"check the bound of the index{fix}", label.array)
 
 
 def _between_rows(verb: str, fault: FaultRecord, label: RangeLabel, far: Spread) -> Told | None:
@@ -230,8 +265,8 @@ def _between_rows(verb: str, fault: FaultRecord, label: RangeLabel, far: Spread)
             f"{(place - far.lead - far.run) // size:,} elements after row {row} of {label.name} ends, in no row"
         )
     begins = f"row {last} begins {last * far.apart // size:,} elements after row 0"
-    message = f"{verb} {_bytes(fault.size)} {where}; {begins}"
-    return Told(message, "check how the index and the stride are multiplied: use 64 bits", label.array)
+    what = f"{_bytes(fault.size)} {where}; {begins}"
+    return Told(verb, what, "check how the index and the stride are multiplied: use 64 bits", label.array)
 
 
 def _close_index(label: RangeLabel, address: int) -> tuple[int, ...] | None:
@@ -278,11 +313,12 @@ def _fix(
     site: Site | None,
     label: RangeLabel,
     naming: Naming,
+    words: Language,
     *,
     is_shared: bool,
 ) -> str:
     """The likely fix for an index out of range."""
-    value, size, bound = index[axis], label.shape[axis], f"{label.name}.shape[{axis}]"
+    value, size = index[axis], label.shape[axis]
     if value < 0:
         return f"guard the index, or check the subtraction in it: an index below -{size:,} does not wrap around"
     ids = list(_ids(fault, naming, is_block=is_shared))
@@ -290,12 +326,13 @@ def _fix(
     if len(index) > 1 and fault.address == label.base + size * label.strides[axis]:
         any_axis = "check the bound of every index: this is one past the last element"
     if is_shared and value in [i for i, _ in _ids(fault, naming, is_block=False)] and value not in dict(ids):
-        return "each block has its own shared memory: index it by cuda.threadIdx, not by the position in the grid"
+        own = f"each block has its own shared memory: index it by {words.thread_index}"
+        return f"{own}, not by the position in the grid"
     if any(i == value for i, _ in ids):
         who = "block" if is_shared else "grid"
         letter = "ijk"[axis] if axis < 3 else "i"
         threads = next(count for i, count in ids if i == value)
-        guard = f"guard the access with `if {letter} < {bound}`"
+        guard = words.guard(letter, label.name, axis)
         if any_axis and not _is_of_thread(index, ids):
             return f"{any_axis}. If the thread's index is that of axis {axis}, {guard}"
         return f"the {who} has {threads:,} threads along this axis: {guard}"
@@ -305,7 +342,7 @@ def _fix(
     if any_axis:
         return any_axis
     if offset is not None:
-        return f"compare the index with {bound}: it is the thread's number plus {offset}"
+        return f"compare the index with {words.size(label.name, axis)}: it is the thread's number plus {offset}"
     if value == size:
         return "it is one past the end: check the bound of the loop or the comparison"
     return f"check how the index is computed: it is {value - size + 1:,} past the last element"

@@ -13,7 +13,6 @@ from functools import partial
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.completion import Completion
-from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import findings, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.judging import FAULT_CAPACITY, LaunchJudge
@@ -506,7 +505,7 @@ class Executor:
         return stores, scratch, table
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
-        """Report a finding in the terms of the kernel's language, unless it is from checks of lent code."""
+        """Report a finding, unless it is from checks of lent code."""
         if self.checks == NO_CHECKS and finding.rule in (*CHECKS, SCRATCH):
             return
-        self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
+        self.report(replace(finding, unit="program") if launch.module.replicates else finding)

@@ -15,6 +15,7 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import source_of
 from kcheck.cpu.special_values import made
 from kcheck.cpu.textures import Textures
+from kcheck.cpu.triton_fixes import access_fix
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.cpu.wrapped import WrappedIndices, exact_result, wrapped_fix, wrapped_text
 from kcheck.model import Finding, Index3, Span
@@ -22,24 +23,37 @@ from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import UNNAMED_LANE, Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.symbols import kernel_name
+from kcheck.rules import rule as rule_of
+from kcheck.rules.language import Language
 
 _INCOMPLETE = frozenset({FaultKind.BARRIER_DIVERGENCE, FaultKind.BARRIER_EXITED, FaultKind.BARRIER_GONE})
-_MENDS = {
-    FaultKind.DIVISION_BY_ZERO: "guard the division",
-    FaultKind.BARRIER_DIVERGENCE: "all threads of the block must reach the same cuda.syncthreads()",
-    FaultKind.BARRIER_EXITED: "move cuda.syncthreads() out of the branch so that every thread reaches it",
-    FaultKind.BARRIER_GONE: "exited threads are ignored; guard the work instead of returning before the barrier",
-    FaultKind.BARRIER_COUNT: "make the number of threads that reach the barrier equal to its count",
-    FaultKind.BARRIER_SPLIT: "all threads of a warp must reach the same barrier",
-    FaultKind.GRID_BARRIER_EXITED: "all threads of the grid must reach the grid sync; do not return before it",
-    FaultKind.WARP_MASK: "name only lanes that execute the call in the mask",
-    FaultKind.WARP_MASK_GONE: "exited lanes are ignored; name only the active lanes in the mask",
-    FaultKind.SHUFFLE_GONE: "the value is undefined; use it only if the source lane takes part in the shuffle",
-    FaultKind.WARP_ALIGNED: "all 32 lanes of the warp must execute it, in a block of whole warps",
-    FaultKind.WARP_MASK_SELF: "name every lane that executes the call in the mask",
-    FaultKind.STACK_OVERFLOW: "bound the recursion",
-    FaultKind.RAISED: "a GPU reports this only with @cuda.jit(debug=True); otherwise the thread stops silently",
-}
+
+
+def _fix_of_kind(kind: FaultKind, words: Language) -> str:
+    """The fix for a kind of fault; empty if it depends on more."""
+    if words.is_triton and kind is FaultKind.DIVISION_BY_ZERO:
+        ahead = "Triton's pipeliner may have moved it ahead of the loop's last iteration, which is harmless"
+        return f"check that the divisor is not 0; {ahead}"
+    return {
+        FaultKind.DIVISION_BY_ZERO: "guard the division",
+        FaultKind.BARRIER_DIVERGENCE: f"all threads of the block must reach the same {words.barrier}",
+        FaultKind.BARRIER_EXITED: f"move {words.barrier} out of the branch so that every thread reaches it",
+        FaultKind.BARRIER_GONE: "exited threads are ignored; guard the work instead of returning before the "
+        "barrier",
+        FaultKind.BARRIER_COUNT: "make the number of threads that reach the barrier equal to its count",
+        FaultKind.BARRIER_SPLIT: "all threads of a warp must reach the same barrier",
+        FaultKind.GRID_BARRIER_EXITED: "all threads of the grid must reach the grid sync; do not return before it",
+        FaultKind.WARP_MASK: "name only lanes that execute the call in the mask",
+        FaultKind.WARP_MASK_GONE: "exited lanes are ignored; name only the active lanes in the mask",
+        FaultKind.SHUFFLE_GONE: "the value is undefined; use it only if the source lane takes part in the shuffle",
+        FaultKind.WARP_ALIGNED: "all 32 lanes of the warp must execute it, in a block of whole warps",
+        FaultKind.WARP_MASK_SELF: "name every lane that executes the call in the mask",
+        FaultKind.STACK_OVERFLOW: "" if words.is_triton else "bound the recursion",
+        FaultKind.RAISED: "a GPU reports this only with @cuda.jit(debug=True); otherwise the thread stops "
+        "silently",
+    }.get(kind, "")
+
+
 _WARNINGS = (FaultKind.WARP_MASK_GONE, FaultKind.SHUFFLE_GONE, FaultKind.BARRIER_GONE)
 # cuda.reduce, in this folder, synchronizes two lanes with the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
@@ -75,7 +89,8 @@ def findings(
     """
     first: dict[tuple[int, int], Finding] = {}
     faults = list(faults)
-    wrapped = WrappedIndices(faults, program)
+    wrapped = WrappedIndices(faults, program, naming)
+    explained: dict[tuple[int, int], FaultRecord] = {}
     strayed = _strayed(faults, program) if memory.has_reserved else frozenset()
     for fault in faults:
         if fault.kind == FaultKind.RUNNING:
@@ -91,7 +106,9 @@ def findings(
         else:
             made = _finding(fault, program, memory, naming, threads, textures)
             first[key] = replace(made, certain=True) if is_certain else made
-        first[key] = wrapped.explained(first[key], fault)
+        if key not in explained and (cause := wrapped.cause(fault)) is not None:
+            explained[key] = cause
+            first[key] = wrapped.explained(first[key], cause)
     alike: dict[tuple[object, ...], Finding] = {}
     for (kind, site), finding in first.items():
         told = (kind, finding.array, finding.place or site)
@@ -111,13 +128,18 @@ def _finding(
     rule = row.rule
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
-    severity: Literal["error", "warn"] = "warn" if kind in _WARNINGS else "error"
-    fix, told_at = _MENDS.get(kind, ""), site
+    told_at = _told_at(kind, fault, site, program)
+    words = naming.words(place(told_at))
+    is_warning = kind in _WARNINGS or (words.is_triton and kind is FaultKind.DIVISION_BY_ZERO)
+    severity: Literal["error", "warn"] = "warn" if is_warning else "error"
+    fix = _fix_of_kind(kind, words)
     if kind in VERBS:
-        told = access(kind, fault, site, memory, naming)
+        told = access(kind, fault, site, memory, naming, words)
         array, index, message, fix = told.array, told.index, told.message, told.fix
+        if words.is_triton:
+            fix = access_fix(told, place(told_at))
     elif kind is FaultKind.LOCAL_BOUNDS:
-        told = outside_variable(fault, site, naming, program.arrays[fault.site])
+        told = outside_variable(fault, site, naming, program.arrays[fault.site], words)
         message, fix = told.message, told.fix
     elif kind in (FaultKind.MADE_NAN, FaultKind.MADE_INFINITY):
         message = made(kind, fault, site)
@@ -136,20 +158,18 @@ def _finding(
         )
     elif kind is FaultKind.STACK_OVERFLOW and fault.size:
         message = f"alloca() of {fault.address} bytes overflows the stack of {STACK_BYTES} bytes"
-        fix = "allocate less, or use an array of constant size"
+        fix = "" if words.is_triton else "allocate less, or use an array of constant size"
     elif kind is FaultKind.MBARRIER_ARRIVALS:
         message = "arrives at an mbarrier that is not initialized"
-        fix = "initialize it with mbarrier.init, and put cuda.syncthreads() after that"
+        fix = f"initialize it with mbarrier.init, and put {words.barrier} after that"
         if fault.address:
             message = f"arrives {fault.size} times at an mbarrier whose phase waits for {fault.address} more"
             fix = "make the arrivals of a phase add up to the count of mbarrier.init"
     elif kind in _UNDEFINED and _is_shuffle(source_of(fault, program)):
-        rule, fix = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
+        rule, fix = "synccheck", _fix_of_kind(FaultKind.SHUFFLE_GONE, words)
         message = _shuffled(kind, fault, site, program, naming.shape.block)
-        told_at = site if place(site) is not None else source_of(fault, program)
     elif kind in _UNDEFINED:
-        array, index, message, fix = _undefined(kind, fault, site, program, naming)
-        told_at = site if place(site) is not None else source_of(fault, program)
+        array, index, message, fix = _undefined(kind, fault, site, program, naming, words)
     elif kind is FaultKind.RAISED and site is not None:
         message = f"a thread raised {marked_text(site.text)}"
     elif kind in MASKS:
@@ -161,9 +181,8 @@ def _finding(
         if kind in _INCOMPLETE:
             fix = barrier_fix(fault) or fix
     elif kind is FaultKind.WRAPPED_ADDRESS:
-        arithmetic = source_of(fault, program)
-        message, fix = wrapped_text(exact_result(fault), place(site)), wrapped_fix(arithmetic)
-        told_at = arithmetic if place(arithmetic) is not None else site
+        message = wrapped_text(exact_result(fault), place(site))
+        fix = wrapped_fix(source_of(fault, program), words)
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
         message, fix = "grid.sync() needs a cooperative launch", "add cooperative: true to launch"
         if not program.cooperative:  # PTX of another compiler, where the barrier is a loop on a word of the driver
@@ -175,7 +194,7 @@ def _finding(
         rule,
         message,
         severity=severity,
-        fix=fix,
+        fix=rule_of(rule).fix_in(words, fix),
         array=array,
         index=index,
         kernel=kernel_name(program.entry),
@@ -184,6 +203,13 @@ def _finding(
         place=place(told_at),
         stack=stack(told_at),
     )
+
+
+def _told_at(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program) -> Site | None:
+    """The instruction at whose line a fault is reported: the use of a value, and the arithmetic of an overflow."""
+    origin = source_of(fault, program) if kind in (*_UNDEFINED, FaultKind.WRAPPED_ADDRESS) else None
+    first, second = (origin, site) if kind is FaultKind.WRAPPED_ADDRESS else (site, origin)
+    return first if place(first) is not None or second is None else second
 
 
 def _is_grid_sync(site: Site | None) -> bool:
@@ -221,14 +247,15 @@ def still_running(faults: Iterable[FaultRecord], program: Program, grid: Sequenc
     return finding
 
 
-def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Finding:
+def grid_finding(wait: GridWait, program: Program, naming: Naming, grid: Sequence[int]) -> Finding:
     """The finding for blocks that did not all reach the same grid barrier. ``grid``: of the launch, in blocks."""
     block = min(wait.places[wait.site])
     x, y, z = grid
+    words = naming.words(place(program.sites[wait.site]))
     return Finding(
         "synccheck",
         wait.text(program.sites, x * y * z),
-        fix="make every block reach the same grid sync",
+        fix=rule_of("synccheck").fix_in(words, "make every block reach the same grid sync"),
         kernel=kernel_name(program.entry),
         block=(block % x, block // x % y, block // (x * y)),
         place=place(program.sites[wait.site]),
@@ -278,7 +305,7 @@ def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: P
 
 
 def _undefined(
-    kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, naming: Naming
+    kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, naming: Naming, words: Language
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = source_of(fault, program)
@@ -292,12 +319,12 @@ def _undefined(
     array, index, space = None, None, load.space
     if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
         what = naming.told_shared(load, fault.address)
-        fix = "write it first, and put cuda.syncthreads() between the write and the read"
+        fix = f"write it first, and put {words.barrier} between the write and the read"
     elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
-        what, fix = naming.told_local(load, fault), "write every element of cuda.local.array() first"
+        what, fix = naming.told_local(load, fault), f"write every element of {words.local_array} first"
     else:
         array, index, what = naming.told_global(load, fault.address)
-        fix = "write it first: cuda.device_array() does not zero memory"
+        fix = f"write it first: {words.new_memory}"
     message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
     if array is not None and (gap := naming.gap(load, fault.address)) is not None:
         array, index, what = gap

@@ -23,7 +23,7 @@ class LaunchJudge:
     """Reports what was found in launches, and says how they ended.
 
     Args:
-        tell: reports a finding of a launch in the terms of its kernel's language.
+        tell: reports a finding of a launch.
         report: reports a finding as it is.
 
     Attributes:
@@ -73,7 +73,7 @@ class LaunchJudge:
         ) is not None:
             return cut_off
         if completion.grid is not None:
-            told = grid_finding(completion.grid, program, job.launch.grid_dim)
+            told = grid_finding(completion.grid, program, naming, job.launch.grid_dim)
             if completion.reached_grid_barrier:
                 message = "reached a grid barrier in a launch that is not cooperative"
                 self._report(replace(told, message=message, fix="launch it cooperatively"))

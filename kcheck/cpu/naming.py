@@ -17,7 +17,7 @@ from kcheck.cpu.cpp_sources import shared_array
 from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.dataclass import dataclass
-from kcheck.model import Index3
+from kcheck.model import Index3, Span
 from kcheck.model.indexing import nearest_index, out_of_range
 from kcheck.model.watched import IN_GAP
 from kcheck.ptx.abi import FaultRecord
@@ -32,6 +32,7 @@ from kcheck.ptx.syntax.symbols import (
     read_array_symbol,
 )
 from kcheck.ptx.syntax.types import TYPES, PtxType
+from kcheck.rules.language import Language, language_of
 
 if TYPE_CHECKING:
     from kcheck.ptx.analysis.provenance import Provenance
@@ -59,6 +60,10 @@ class LaunchGeometry:
 
 class Parsed(Protocol):
     """The part of :class:`kcheck.cpu.module.LoadedModule` that is needed here."""
+
+    @property
+    def replicates(self) -> bool:
+        """Whether Triton compiled it."""
 
     @property
     def tree(self) -> Module:
@@ -93,6 +98,10 @@ class Naming:
         self.windows = windows
         self.shape = shape
         self._made: dict[int, Provenance | None] = {}
+
+    def words(self, place: Span | None) -> Language:
+        """The words for a fix at a place."""
+        return language_of(place, is_triton=self._module.replicates)
 
     def made_of(self, site: Site | None) -> Provenance | None:
         """What the address of an access is computed from; None if the PTX does not show it."""

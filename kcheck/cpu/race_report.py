@@ -23,6 +23,7 @@ from kcheck.ptx.sanitizers.race.layout import (
 )
 from kcheck.ptx.syntax.opcodes import ATOMICS, STRONG
 from kcheck.ptx.syntax.symbols import ITEMSIZES, TYPE_CODES
+from kcheck.rules.language import NUMBA, Language
 
 SHARED = "shared"
 """The array of a race in shared memory, as ``allow_races`` names it."""
@@ -159,16 +160,19 @@ ERRORS = frozenset({"race", "filling", "met", "narrow", "scope", "acquire"})
 LENIENT = frozenset({"unchanged", "test", "read_first", "volatile"})
 """The kinds of races that are warnings unless the level of racecheck is ``error``."""
 
-FIXES = {
-    "narrow": "use an atomic with the scope of the device: without _block in its name, or thread_scope_device",
-    "scope": "use a fence and atomics with the scope of the device: cuda.threadfence()",
-    "acquire": "put cuda.threadfence() after the loop that takes the lock, and before the atomic that releases it",
-    "filling": "wait for the copy with cp.async.wait_group, then call cuda.syncthreads()",
-    "same": "let one thread write it",
-    "copies": "",
-    "unchanged": "put cuda.syncthreads() between the write and the read, or write only if the value changes",
-    "test": "do the atomic without the test, or read with an atomic as well",
-}
+
+def _fix_of_kind(kind: str, words: Language) -> str | None:
+    """The fix for a kind of race; None if it depends on the accesses."""
+    return {
+        "narrow": "use an atomic with the scope of the device: without _block in its name, or thread_scope_device",
+        "scope": f"use a fence and atomics with the scope of the device: {words.fence}",
+        "acquire": f"put {words.fence} after the loop that takes the lock, and before the atomic that releases it",
+        "filling": f"wait for the copy with {words.copy_wait}, then call {words.barrier}",
+        "same": "let one thread write it",
+        "copies": "",
+        "unchanged": f"put {words.barrier} between the write and the read, or write only if the value changes",
+        "test": "do the atomic without the test, or read with an atomic as well",
+    }.get(kind)
 
 
 def kind_of(race: Race, here: RaceSide, other: RaceSide) -> str:
@@ -211,56 +215,91 @@ def weight_of(finding: Finding) -> int:
     return 3 if finding.severity == "error" else 2 * finding.lenient or int(not finding.note)
 
 
-def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool, cooperative: bool) -> str:
+def fix_of(
+    kind: str,
+    race: Race,
+    here: RaceSide,
+    other: RaceSide,
+    words: Language,
+    *,
+    is_one_warp: bool,
+    cooperative: bool,
+) -> str:
     """The likely fix for a race.
 
     Args:
         is_one_warp: whether blocks have at most 32 threads.
         cooperative: whether the launch allows grid barriers.
     """
+    if words.is_triton and (fix := _fix_in_triton(kind, race, here, other)) is not None:
+        return fix
+    if (fix := _fix_of_kind(kind, words)) is not None:
+        return fix
     is_line = place(here.described) == place(other.described) is not None
     if not race.is_near:
-        fix = _fix_of_blocks(here, other, is_line=is_line, cooperative=cooperative)
-    elif _is_lost_update(here, other) or _is_lost_update(other, here):
-        fix = "to update one element, use cuda.atomic"
+        fix = _fix_of_blocks(here, other, words, is_line=is_line, cooperative=cooperative)
+    elif _is_update(here, other):
+        fix = f"to update one element, use {words.atomic}"
         if here.role.in_loop and here.role.element == "any":
-            fix += "; if each thread has its own, put cuda.syncthreads() between iterations"
+            fix += f"; if each thread has its own, put {words.barrier} between iterations"
     elif is_line and other.verb != "reads":
         own = "give each thread its own element"
         is_one = here.role.element == other.role.element == "one"
-        fix = f"let one thread write it, or {own}" if is_one else f"{own}, or use cuda.atomic"
+        fix = f"let one thread write it, or {own}" if is_one else f"{own}, or use {words.atomic}"
     else:
-        fix = _barrier(race, here, other, is_line=is_line, is_one_warp=is_one_warp)
+        fix = _barrier(race, here, other, words, is_line=is_line, is_one_warp=is_one_warp)
     # The atomic may be a lock, a ticket or a flag, which does not order accesses without a fence.
     guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
-    return fix + ("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides" if guarded else "")
+    return fix + (f"; if an atomic is a lock or a flag, add {words.fence} on both sides" if guarded else "")
 
 
-def _fix_of_blocks(here: RaceSide, other: RaceSide, *, is_line: bool, cooperative: bool) -> str:
+def _fix_in_triton(kind: str, race: Race, here: RaceSide, other: RaceSide) -> str | None:
+    """The fix for a race between programs, or between warps of one program; None if it is as for threads."""
+    is_line = place(here.described) == place(other.described)
+    if kind == "same" and other.block is not None:
+        return "let one program write it"
+    if kind == "unchanged" and other.block is not None:
+        return "write only if the value changes"
+    if kind not in ERRORS or other.block is None:
+        return None
+    if kind == "filling":
+        return "wait for the copy: Triton does so itself, except in inline assembly"
+    if other.block != here.block:
+        if is_line:
+            return "give each program its own elements, or use an atomic such as tl.atomic_add"
+        return "programs run in any order: use an atomic such as tl.atomic_add, or do the rest in a second launch"
+    if is_line or (_fix_of_kind(kind, NUMBA) is None and race.is_near and _is_update(here, other)):
+        return "store each element once per program, or use an atomic such as tl.atomic_add"
+    return "put tl.debug_barrier() between the two accesses"
+
+
+def _fix_of_blocks(here: RaceSide, other: RaceSide, words: Language, *, is_line: bool, cooperative: bool) -> str:
     """The fix for a race between blocks. ``is_line``: whether both accesses are on one line."""
     if is_line:
-        return "give each thread its own element, or use cuda.atomic"
+        return f"give each thread its own element, or use {words.atomic}"
     if cooperative:
-        return f"blocks run in any order: put grid.sync() {_between(here, other)}, or use cuda.atomic"
-    return "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
+        return f"blocks run in any order: put grid.sync() {_between(here, other)}, or use {words.atomic}"
+    return f"blocks run in any order: use {words.atomic}, or do the rest in a second launch"
 
 
-def _barrier(race: Race, here: RaceSide, other: RaceSide, *, is_line: bool, is_one_warp: bool) -> str:
+def _barrier(
+    race: Race, here: RaceSide, other: RaceSide, words: Language, *, is_line: bool, is_one_warp: bool
+) -> str:
     """The fix that puts a barrier between two accesses of one block, where all threads reach it."""
     if race.lacks & MET:
-        return f"put cuda.syncwarp() {_gap(here, other)}: a shuffle, vote or match does not order memory"
+        return f"put {words.warp_barrier} {_gap(here, other)}: a shuffle, vote or match does not order memory"
     in_branch = here.role.in_branch and other.role.in_branch
     where = ", where all threads of the block reach it" if in_branch else ""
     copy = next((side for side in (here, other) if side.verb == "copies to"), None)
     wait = ""
     if copy is not None and _leads_to(copy, other if copy is here else here):
-        wait = "wait for the copy with cp.async.wait_group, and "
-    call, why = "cuda.syncthreads()", ""
+        wait = f"wait for the copy with {words.copy_wait}, and "
+    call, why = words.barrier, ""
     if not race.across and copy is None:
-        call, why = "cuda.syncwarp()", ": lanes of a warp do not run in lockstep"
+        call, why = words.warp_barrier, ": lanes of a warp do not run in lockstep"
         where = where.replace("threads of the block", "lanes of the warp")
         if not is_one_warp and not in_branch:  # this case is perhaps too small for other warps
-            why = ", or cuda.syncthreads() if other warps use the element, too"
+            why = f", or {words.barrier} if other warps use the element, too"
     if is_line and here.is_in_library:
         return f"put {call} between calls that use the same memory; in a loop, also at its end"
     if not is_line:
@@ -269,6 +308,11 @@ def _barrier(race: Race, here: RaceSide, other: RaceSide, *, is_line: bool, is_o
     if not here.role.in_loop:
         return split
     return f"put {call} between iterations of the loop; if it is there already, {split}"
+
+
+def _is_update(one: RaceSide, two: RaceSide) -> bool:
+    """Whether several threads read, modify and write one word."""
+    return _is_lost_update(one, two) or _is_lost_update(two, one)
 
 
 def _is_lost_update(writer: RaceSide, reader: RaceSide) -> bool:

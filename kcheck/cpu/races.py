@@ -18,7 +18,6 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.race_report import (
     ENDINGS,
     ERRORS,
-    FIXES,
     LENIENT,
     RaceSide,
     fix_of,
@@ -267,9 +266,8 @@ class Races:
         message = f"{what} {where}, which {who} {seen}"
         kind = kind_of(race, here, other)
         small = math.prod(block) <= 32
-        fix = FIXES.get(kind)
-        if fix is None:
-            fix = fix_of(race, here, other, is_one_warp=small, cooperative=cooperative)
+        words = naming.words(place(here.described))
+        fix = fix_of(kind, race, here, other, words, is_one_warp=small, cooperative=cooperative)
         if kind == "copies":
             message = DIFFERING_COPIES
         return Finding(

@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import source_of
 from kcheck.model import Finding
 from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
 from kcheck.ptx.program import Program, Site
+from kcheck.rules.language import Language
 from kcheck.span import Span
 
 _WORD = r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*(?:\([^()]*\)|\[[^\[\]]*\])*"
 _PRODUCT = re.compile(rf"({_WORD})\s*\*\s*({_WORD}|\d+)(?![\w.(\[])")
-_CAUSE = "; its index wrapped: "
-_EXAMPLE = re.compile(r"as in int64\((?P<operand>(?:[^()]|\([^()]*\))*)\)")
 
 
 def wrapped_text(exact: int, access: Span | None) -> str:
@@ -37,20 +37,15 @@ def wrapped_text(exact: int, access: Span | None) -> str:
     )
 
 
-def wrapped_fix(arithmetic: Site | None) -> str:
-    """The fix, in the terms of numba.cuda. It names the product, if the line has only one."""
+def wrapped_fix(arithmetic: Site | None, words: Language) -> str:
+    """The fix. It names the product, if the line has only one."""
     found = _product(arithmetic)
     if found is None:
-        return "compute it in 64 bits: convert an operand, as in int64(i), not the result"
+        return f"compute it in 64 bits: convert an operand, as in {words.wide('i')}, not the result"
     one, other = found
     either = one if other.isdecimal() else f"{one} or {other}"
-    example = f"as in int64({one})"
+    example = f"as in {words.wide(one)}"
     return f"`{one} * {other}` is computed in 32 bits: make {either} 64 bits wide before the product, {example}"
-
-
-def in_words_of(fix: str, cast: str) -> str:
-    """The fix in another language. ``cast``: how that converts ``{}`` to 64 bits."""
-    return _EXAMPLE.sub(lambda match: "as in " + cast.replace("{}", match["operand"]), fix)
 
 
 def _product(arithmetic: Site | None) -> tuple[str, str] | None:
@@ -71,25 +66,23 @@ def exact_result(fault: FaultRecord) -> int:
     return address - (1 << 64 if address >> 63 else 0)
 
 
-def is_wrapped(finding: Finding) -> bool:
-    """Whether a finding is an access at an index that wrapped."""
-    return finding.rule == "memcheck" and _CAUSE in finding.message
-
-
 class WrappedIndices:
     """The accesses of a launch whose address wrapped, by their line and thread."""
 
-    def __init__(self, faults: Iterable[FaultRecord], program: Program) -> None:
+    def __init__(self, faults: Iterable[FaultRecord], program: Program, naming: Naming) -> None:
         self._program = program
+        self._naming = naming
         self._wrapped = {self._at(fault): fault for fault in faults if fault.kind == FaultKind.WRAPPED_ADDRESS}
 
-    def explained(self, finding: Finding, fault: FaultRecord) -> Finding:
-        """The finding of a fault, with the overflow as its cause if the same thread's address wrapped there."""
-        cause = self._wrapped.get(self._at(fault)) if FAULTS[FaultKind(fault.kind)].rule == "memcheck" else None
-        if cause is None or is_wrapped(finding):
-            return finding
-        message = f"{finding.message}{_CAUSE}{exact_result(cause):,} does not fit in 32 bits"
-        return replace(finding, message=message, fix=wrapped_fix(source_of(cause, self._program)))
+    def cause(self, fault: FaultRecord) -> FaultRecord | None:
+        """The overflow due to which the same thread accessed memory outside all arrays; None if there is none."""
+        return self._wrapped.get(self._at(fault)) if FAULTS[FaultKind(fault.kind)].rule == "memcheck" else None
+
+    def explained(self, finding: Finding, cause: FaultRecord) -> Finding:
+        """A finding with the overflow that is its cause."""
+        told = finding.adding(f"its index wrapped: {exact_result(cause):,} does not fit in 32 bits")
+        words = self._naming.words(finding.place)
+        return replace(told, fix=wrapped_fix(source_of(cause, self._program), words))
 
     def _at(self, fault: FaultRecord) -> tuple[object, ...]:
         site: Site | None = None

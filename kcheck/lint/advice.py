@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
@@ -11,25 +12,16 @@ from kcheck.lint.doubles import Double, doubles
 from kcheck.lint.families import prints
 from kcheck.lint.frames import Frames, frames_of
 from kcheck.lint.lanes import LaneAccess, accesses, conflicts, sectors
-from kcheck.lint.words import in_words_of_source
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module
 from kcheck.ptx.syntax.types import TYPES
-
-ADVICE = {
-    "f64-in-f32": "arithmetic in float64 in a kernel whose arguments are narrower",
-    "uncoalesced": "global memory accesses that touch more sectors than necessary",
-    "bank-conflict": "lanes that access different words in one bank of shared memory",
-    "division": "a division in a loop",
-    "printf": "a kernel that prints",
-    "spills": "registers spilled to local memory",
-    "local-array": "arrays in local memory, which is off-chip",
-}
-"""Every rule of this module with its subject."""
+from kcheck.rules import ADVICE, rule
+from kcheck.rules.language import Language, language_of
 
 Place: TypeAlias = Callable[[Instruction | Call], Span]
 
+_NUMBER = re.compile(r"[\d.e+-]+")
 _WASTE = 2  # touched sectors per necessary sector; less could be due to an unaligned start
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "complex64"})
 _DOUBLES = frozenset({"float64", "complex128"})
@@ -54,29 +46,27 @@ def advice(kernel: CompiledKernel, module: Module, entry: Function, lanes: int =
         key = (finding.rule, finding.place)
         found.setdefault(key, finding)
         count[key] = count.get(key, 0) + finding.count
-    order = list(ADVICE)
-    rows = sorted(found.items(), key=lambda row: (order.index(row[0][0]), row[0][1].line))
-    counted = (_counted(finding, count[key]) for key, finding in rows)
-    return tuple(in_words_of_source(finding, is_triton=module.replicates) for finding in counted)
-
-
-def _counted(finding: Finding, count: int) -> Finding:
-    return replace(finding, count=count)
+    rows = sorted(found.items(), key=lambda row: (ADVICE.index(row[0][0]), row[0][1].line))
+    return tuple(replace(finding, count=count[key]) for key, finding in rows)
 
 
 def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, frames: Frames) -> Iterator[Finding]:
     def place(operation: Instruction | Call) -> Span:
         return frames(operation)[0]
 
-    def warn(rule: str, message: str, fix: str, at: Span) -> Finding:
-        return Finding(rule, message, severity="warn", fix=fix, kernel=kernel.kernel, place=at)
+    def words(at: Span) -> Language:
+        return language_of(at, is_triton=module.replicates)
+
+    def warn(name: str, message: str, at: Span, fix: str = "") -> Finding:
+        fix = fix or rule(name).fix_in(words(at))
+        return Finding(name, message, severity="warn", fix=fix, kernel=kernel.kernel, place=at)
 
     operations = [s for s in entry.body or () if not isinstance(s, Label)]
     dtypes = {part.dtype for part in kernel.signature}
     if dtypes & _FLOATS and not dtypes & _DOUBLES:
         for double in doubles(operations, frames):
-            message, fix = _of_double(double, dtypes)
-            yield replace(warn("f64-in-f32", message, fix, double.place), count=double.count)
+            message, fix = _of_double(double, dtypes, words(double.place))
+            yield replace(warn("f64-in-f32", message, double.place, fix), count=double.count)
     if lanes >= _LEAST_LANES:
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)
@@ -87,12 +77,14 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
             yield warn(
                 "division",
                 f"divides in a loop ({division.mnemonic}){', near this line' if is_near else ''}",
-                _DIVIDE_FLOATS if "f" in division.mnemonic.rpartition(".")[2] else _DIVIDE_INTEGERS,
                 place(division),
+                _DIVIDE_FLOATS if "f" in division.mnemonic.rpartition(".")[2] else _DIVIDE_INTEGERS,
             )
     for operation in operations:
         if prints(operation):
-            yield warn("printf", "calls print()", "remove print() from production code", place(operation))
+            at = place(operation)
+            prints_ = words(at).prints
+            yield warn("printf", f"calls {prints_}", at, f"remove {prints_} from production code")
     yield from _of_memory(kernel, entry, warn)
 
 
@@ -102,30 +94,30 @@ _DIVIDE_INTEGERS = (
 )
 
 
-def _of_double(double: Double, dtypes: set[str]) -> tuple[str, str]:
+def _of_double(double: Double, dtypes: set[str], words: Language) -> tuple[str, str]:
     """Message and fix."""
     narrow = sorted(dtypes & {"float16", "float32"})
     dtype = narrow[0] if len(narrow) == 1 else "float32"
     if double.constants:
         *rest, last = double.constants
         listed = f"{', '.join(rest)} and {last} are float64 constants" if rest else f"{last} is a float64 constant"
-        return (
-            f"{listed}, so the kernel computes in float64 ({double.instruction}), although no argument is float64",
-            f"write np.{dtype}({double.constants[0]}): a Python float is a float64",
-        )
-    message = f"computes in float64 ({double.instruction}), although no argument is float64"
-    if double.rounds:
-        return message, "use cuda.libdevice.rintf(): round() computes in float64"
-    return (
-        message,
-        f"convert the integer, as in np.{dtype}(i): an int64 and a float32 make a float64"
-        if double.from_integer
-        else f"write constants as np.{dtype}(...): a Python float is a float64",
-    )
+        message = f"{listed}, so the kernel computes in float64"
+        fix = f"write np.{dtype}({double.constants[0]}): a Python float is a float64"
+    else:
+        message = "computes in float64"
+        fix = f"write constants as np.{dtype}(...): a Python float is a float64"
+        if double.rounds:
+            fix = "use cuda.libdevice.rintf(): round() computes in float64"
+        elif double.from_integer:
+            fix = f"convert the integer, as in np.{dtype}(i): an int64 and a float32 make a float64"
+    message += f" ({double.instruction}), although no argument is float64"
+    if words.name == "cpp" and double.constants and _NUMBER.fullmatch(double.constants[0]):
+        return message, f"write {double.constants[0]}f: without the f it is a double"
+    return message, rule("f64-in-f32").fix_in(words, fix)
 
 
 def _of_access(
-    access: LaneAccess, lanes: int, place: Place, warn: Callable[[str, str, str, Span], Finding]
+    access: LaneAccess, lanes: int, place: Place, warn: Callable[[str, str, Span], Finding]
 ) -> Iterator[Finding]:
     at = place(access.instruction)
     apart = f"neighboring lanes are {abs(access.stride):,} bytes apart in {access.space} memory"
@@ -136,14 +128,12 @@ def _of_access(
                 "uncoalesced",
                 f"{apart}: {touched} sectors of 32 bytes are transferred where {wanted} would do "
                 f"({access.instruction.mnemonic})",
-                "make neighboring threads access neighboring elements, through shared memory if necessary",
                 at,
             )
     elif (times := conflicts(access, lanes)) > 1:
         yield warn(
             "bank-conflict",
             f"{apart}: {_article(times)} {times}-way bank conflict ({access.instruction.mnemonic})",
-            "pad each row of the shared array by one element",
             at,
         )
 
@@ -154,14 +144,13 @@ def _article(number: int) -> str:
 
 
 def _of_memory(
-    kernel: CompiledKernel, entry: Function, warn: Callable[[str, str, str, Span], Finding]
+    kernel: CompiledKernel, entry: Function, warn: Callable[[str, str, Span], Finding]
 ) -> Iterator[Finding]:
     spills = kernel.resources.spills if kernel.resources is not None else 0
     if spills:
         yield warn(
             "spills",
             f"{spills:,} bytes of registers are spilled to local memory",
-            "keep fewer values alive at a time, unroll less, or allow more registers",
             kernel.place,
         )
     local = local_bytes(entry)
@@ -170,7 +159,6 @@ def _of_memory(
         yield warn(
             "local-array",
             f"{local:,} bytes of local memory per thread: an array indexed by a variable is off-chip",
-            "index it by constants only (unroll the loop), or use shared memory",
             kernel.place,
         )
 

@@ -73,6 +73,10 @@ class Finding:
             return replace(self, severity="warn")
         return replace(self, severity="error") if self.lenient and isinstance(level, Strict) else self
 
+    def adding(self, clause: str) -> Finding:
+        """The finding with another clause at the end of its message."""
+        return replace(self, message=f"{self.message}; {clause}")
+
     @property
     def as_note(self) -> str:
         """One sentence without details that vary between cases, such as the element."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
 from kcheck.model.outcome import OF_ELEMENTS
-from kcheck.report.wording import SYMPTOMS
+from kcheck.rules import symptom
 
 _RULES = (
     *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be checked
@@ -315,7 +315,7 @@ def _grouped(warnings: Sequence[Warned]) -> list[Warned]:
 def place_words(finding: Finding) -> str:
     """What a rule finds, and on which lines: ``races at lines 28 and 31``."""
     rule, _, where = _key(finding)
-    words = SYMPTOMS.get(rule, rule)
+    words = symptom(rule)
     return _at_lines(words, where) if _is_located(_key(finding)) else f"more {words}"
 
 
@@ -386,18 +386,19 @@ class _Making:
     def _also(self, told: Collection[Key]) -> Iterator[tuple[str, int]]:
         counts: dict[tuple[int, str], int] = {}
         for number in (*self.same, *self.unseen):
-            others = {(_rank(key), self._words(key)) for key in self.shown[number] if key not in told}
-            rules = {key[0] for key in self.shown[number]}
-            for other in others:
-                if other[1] != SYMPTOMS["invariant"] or "mismatch" not in rules:  # wrong values break invariants
-                    counts[other] = counts.get(other, 0) + 1
+            shown = self.shown[number]
+            # Wrong values break invariants.
+            dull = "invariant" if self.key[0] != "invariant" and any(key[0] == "mismatch" for key in shown) else ""
+            others = (key for key in shown if key not in told and key[0] != dull)
+            for other in {(_rank(key), self._words(key)) for key in others}:
+                counts[other] = counts.get(other, 0) + 1
         for (_, words), number in sorted(counts.items()):
             yield words, number
 
     def _words(self, key: Key) -> str:
         """A symptom in words: ``races at lines 28 and 31``; without the lines if the rule is not this cause's."""
         rule, _, where = key
-        words = SYMPTOMS.get(rule, rule)
+        words = symptom(rule)
         if rule != self.key[0]:
             return words
         if where.startswith(_ARRAY):

@@ -17,7 +17,7 @@ from kcheck.model import Span
 from kcheck.report import ReportSettings, plain, wording
 from kcheck.report.collect import Collected, WholeReporter
 from kcheck.report.problems import Problem, problems, shown_path
-from kcheck.report.rules import rule
+from kcheck.rules import rule
 
 MOST_RESULTS = 5_000
 """The maximum number of results that GitHub stores for a run."""

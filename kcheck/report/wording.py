@@ -91,19 +91,3 @@ def drawn(distribution: Distribution) -> str:
 def count(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``, ``1,024 cases``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-SYMPTOMS = {
-    "memcheck": "invalid accesses",
-    "guard": "writes outside an array",
-    "mutated": "modified inputs",
-    "synccheck": "invalid barriers",
-    "racecheck": "races",
-    "initcheck": "uninitialized reads",
-    "unwritten": "unwritten elements",
-    "overflow": "integer overflows",
-    "mismatch": "wrong values",
-    "invariant": "broken invariants",
-    "nondeterministic": "varying results",
-}
-"""The findings of each rule, as a plural noun for counts: ``wrong values in 9 of 11 cases``."""

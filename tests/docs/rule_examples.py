@@ -1,4 +1,4 @@
-"""The examples of docs/rules.md: runs them; ``make rules`` writes what kcheck says of them into the page."""
+"""docs/rules.md: ``make rules`` writes it from the rules, and from what kcheck says of their examples."""
 
 from __future__ import annotations
 
@@ -8,47 +8,92 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kcheck.lint.advice import ADVICE
+from kcheck.rules import ADVICE, NAMES, rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/rules.md"
-EXAMPLE = re.compile(r"^## ([\w-]+)\n(.*?)^```python\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+HEAD = """\
+import kcheck
+import numpy as np
+from numba import cuda, float32, int32
 
-ALONE = {"timeout": ("--timeout", "2"), "worker": ("--jobs", "2")}
-"""Examples that need options of their own: each is a run."""
+
+def twice(x):
+    return 2 * x
+"""
+"""What every example begins with."""
+START = f"""\
+# Each check by example
+
+This page shows, for each rule, what it finds, a small kernel with the error, and kcheck's message. `make rules`
+writes it from the files of the rules, and a test compares the messages with those of a run. Every example begins
+with these lines:
+
+```python
+{HEAD}```
+"""
+ADVISED = """\
+## Warnings about compiled code
+
+`kcheck run` shows these warnings as notes, and `kcheck lint` lists them; [lint.md](lint.md) says how kcheck finds
+them.
+"""
+SAID = re.compile(
+    r"^## ([\w-]+)\n(?:(?!^## ).*\n)*?^```python\n(?:.*\n)*?^```\n\n```\n((?:.*\n)*?)^```$", re.MULTILINE
+)
+EXAMPLES = [name for name in NAMES if rule(name).code]
+
 LINK = r"\[this line\]\(\d+\)"
 
 
-def examples(page: str) -> dict[str, tuple[str, str]]:
-    """By rule: the code of its example, and what the page says that kcheck says."""
-    return {rule: (code, said) for rule, _, code, said in EXAMPLE.findall(page)}
+def page(said: Mapping[str, str]) -> str:
+    """The page. ``said``: by rule, what kcheck says of its example."""
+    parts = [START]
+    for name in EXAMPLES:
+        if name == next(each for each in ADVICE if each in EXAMPLES):
+            parts.append(ADVISED)
+        about = rule(name)
+        level = " This is a warning by default." if about.level == "warn" and name not in ADVICE else ""
+        paragraphs = (f"**{about.title}.** {about.why}{level}", about.fix, f"Example: {_lowered(about.example)}")
+        text = "\n\n".join(_wrapped(each) for each in paragraphs if each)
+        parts.append(f"## {name}\n\n{text}\n\n```python\n{about.code}```\n\n```\n{said[name]}```\n")
+    without = (_wrapped(f"- `{name}`: {rule(name).no_example}", "  ") for name in NAMES if name not in EXAMPLES)
+    return "\n".join([*parts, "## Without an example\n", *without, ""])
 
 
-def head(page: str) -> str:
-    """What every example begins with."""
-    found = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+def _lowered(text: str) -> str:
+    """A sentence after a colon."""
+    return text[:1].lower() + text[1:]
 
 
-def messages(page: str, folder: Path) -> dict[str, str]:
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False, subsequent_indent=indent)
+
+
+def said_on(text: str) -> dict[str, str]:
+    """By rule, what a page says that kcheck says."""
+    return dict(SAID.findall(text))
+
+
+def messages(folder: Path) -> dict[str, str]:
     """By rule what a run, or `kcheck lint`, says of its example: the first message of that rule, with its fix."""
     (folder / "kcheck.yaml").write_text("specs: [specs]\n")
     (folder / "specs").mkdir()
-    found = examples(page)
-    for rule, (code, _) in found.items():
-        (folder / f"specs/{rule}.py").write_text(f"{head(page)}\n\n{code}")
-    together = [f"specs/{rule}.py" for rule in found if rule not in ALONE and rule not in ADVICE]
-    report = _run(folder, *together)
-    said = {rule: _said(report, rule) for rule in found}
-    for rule, options in ALONE.items():
-        said[rule] = _said(_run(folder, f"specs/{rule}.py", *options), rule)
-    advised = [rule for rule in found if rule in ADVICE]
-    lint = _kcheck(folder, "lint", *(f"specs/{rule}.py" for rule in advised), "--format", "json")
-    return {**said, **{rule: _advised(lint, rule) for rule in advised}}
+    for name in EXAMPLES:
+        (folder / f"specs/{name}.py").write_text(f"{HEAD}\n\n{rule(name).code}")
+    alone = [name for name in EXAMPLES if rule(name).options]
+    advised = [name for name in EXAMPLES if name in ADVICE]
+    report = _run(folder, *(f"specs/{name}.py" for name in EXAMPLES if name not in (*alone, *advised)))
+    said = {name: _said(report, name) for name in EXAMPLES}
+    for name in alone:
+        said[name] = _said(_run(folder, f"specs/{name}.py", *rule(name).options), name)
+    lint = _kcheck(folder, "lint", *(f"specs/{name}.py" for name in advised), "--format", "json")
+    return {**said, **{name: _advised(lint, name) for name in advised}}
 
 
 def _run(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -100,17 +145,6 @@ def _said(report: dict[str, Any], rule: str) -> str:
     return "nothing\n"
 
 
-def rewritten(page: str, said: dict[str, str]) -> str:
-    """The page with these messages."""
-
-    def renewed(found: re.Match[str]) -> str:
-        start, end = found.start(4) - found.start(), found.end(4) - found.start()
-        return found[0][:start] + said[found[1]] + found[0][end:]
-
-    return EXAMPLE.sub(renewed, page)
-
-
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        text = PAGE.read_text("utf-8")
-        PAGE.write_text(rewritten(text, messages(text, Path(name))), "utf-8")
+    with tempfile.TemporaryDirectory() as made:
+        PAGE.write_text(page(messages(Path(made))), "utf-8")

@@ -18,7 +18,7 @@ from kcheck.lsp.child import ServerSettings
 from kcheck.model import Fault, Finding, Span, SpecFinished, SpecRefused, SpecStarted
 from kcheck.report import ReportSettings
 from kcheck.report.concise import ConciseReporter
-from kcheck.report.rules import RULES
+from kcheck.rules import NAMES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editor.md").read_text("utf-8")
@@ -72,7 +72,7 @@ def test_a_problem_matcher_reads_every_place(name: str, file: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["page", "extension"])
-@pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.parametrize("rule", sorted(NAMES))
 def test_a_problem_matcher_reads_a_warning_of_every_rule(name: str, rule: str) -> None:
     read = _read(name, _concise("k.py", rule, "warn"))
     assert (read["code"], read["severity"], read["message"]) == (rule, "warning", "wraps at a: b")

@@ -1,31 +1,48 @@
-"""docs/rules.md: each example is run, and kcheck says of it what the page says."""
+"""docs/rules.md: it is made from the rules, and kcheck says of each example what the page says."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from rule_examples import PAGE, examples, messages
+from rule_examples import EXAMPLES, PAGE, messages, page, said_on
 
+import kcheck.rules
 from kcheck.device.cpu import missing
-from kcheck.report.rules import RULES
+from kcheck.model import SANITIZERS
+from kcheck.rules import NAMES, rule
 
-PAGE_TEXT = PAGE.read_text("utf-8")
-WITHOUT = re.findall(r"^- `([\w-]+)`: ", PAGE_TEXT.partition("\n## Without an example\n")[2], re.MULTILINE)
-"""The page says why."""
+TEXT = PAGE.read_text("utf-8")
 
 
-def test_every_rule_has_an_example_or_a_reason_why_not() -> None:
-    """A new rule needs one of both."""
-    assert WITHOUT
-    assert sorted([*examples(PAGE_TEXT), *WITHOUT]) == sorted(RULES)
+def test_every_file_is_a_rule() -> None:
+    files = {path.stem for path in Path(kcheck.rules.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "rule", "language"} == {name.replace("-", "_") for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_has_an_example_or_a_reason_why_not(name: str) -> None:
+    about = rule(name)
+    assert about.title
+    assert about.why
+    assert bool(about.code) == bool(about.example) != bool(about.no_example)
+
+
+@pytest.mark.parametrize("name", SANITIZERS)
+def test_the_level_of_a_sanitizer_is_its_default(name: str) -> None:
+    assert rule(name).level == SANITIZERS[name]
+
+
+def test_the_page_is_made_from_the_rules() -> None:
+    """`make rules` writes it."""
+    assert list(said_on(TEXT)) == EXAMPLES
+    assert page(said_on(TEXT)) == TEXT
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_the_page_has_what_a_run_says(tmp_path: Path) -> None:
-    """Word for word; `make rules` writes it."""
-    said = {rule: told for rule, (_, told) in examples(PAGE_TEXT).items()}
-    assert messages(PAGE_TEXT, tmp_path) == said
-    assert not [rule for rule, told in said.items() if told == "nothing\n"]
+    """Word for word."""
+    said = said_on(TEXT)
+    assert messages(tmp_path) == said
+    assert not [name for name, told in said.items() if told == "nothing\n"]

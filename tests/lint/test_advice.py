@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.lint.advice import ADVICE
 from kcheck.lint.lanes import LaneAccess, sectors
 from kcheck.model import Finding
 from kcheck.ptx.syntax.ast import Instruction
+from kcheck.rules import ADVICE
 
 pytestmark = [
     pytest.mark.slow,

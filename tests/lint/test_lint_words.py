@@ -10,7 +10,6 @@ import pytest
 
 from kcheck.lint.advice import advice
 from kcheck.lint.doubles import cpp_constants
-from kcheck.lint.words import in_words_of_source
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
 from kcheck.ptx.syntax.parser import parse
@@ -66,13 +65,6 @@ def test_a_fix_is_in_the_words_of_the_language(file: str, replicates: bool, doub
     found = warnings(file, f"{TEXT}{REPLICATES}\n" if replicates else TEXT)
     assert found["f64-in-f32"].fix.startswith(double)
     assert found["spills"].fix.startswith(spills)
-
-
-def test_a_constant_in_cuda_is_written_with_an_f() -> None:
-    given = Finding(
-        "f64-in-f32", "", fix="write np.float32(0.5): a Python float is a float64", place=Span("k.cu", 1)
-    )
-    assert in_words_of_source(given, is_triton=False).fix == "write 0.5f: without the f it is a double"
 
 
 def test_a_warning_about_cuda_is_at_the_line_of_the_source(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kcheck.cpu.triton_words import in_words_of_triton
+from kcheck.cpu.accesses import Told
+from kcheck.cpu.triton_fixes import access_fix
 from kcheck.driver.finding_log import told
-from kcheck.model import Finding, Span
+from kcheck.model import Span
 from tests.triton.conftest import Device
 
 
@@ -58,49 +58,48 @@ def test_the_mask_of_another_call_on_the_line_does_not_count(tmp_path: Path) -> 
     """Of a call over several lines, and through a block pointer."""
     file = tmp_path / "kernel.py"
     file.write_text("x = f(tl.load(b, mask=m),\n      tl.load(a))\ny = tl.load(p, boundary_check=(0,))\n")
-    finding = Finding("memcheck", "reads a[3, 9], but axis 1 has size 9", array="a", place=Span(str(file), 1))
-    assert in_words_of_triton(finding).fix.startswith("add mask= to tl.load, true only where the index of axis 1")
-    through_block = replace(finding, place=Span(str(file), 3))
-    assert in_words_of_triton(through_block).fix == "name axis 1 in boundary_check="
+    told = Told("reads", "a[3, 9], but axis 1 has size 9", array="a", index=(3, 9), axis=1, size=9)
+    start = "add mask= to tl.load, true only where the index of axis 1"
+    assert access_fix(told, Span(str(file), 1)).startswith(start)
+    assert access_fix(told, Span(str(file), 3)) == "name axis 1 in boundary_check="
 
 
 @pytest.mark.parametrize(
-    ("source", "message", "start"),
+    ("source", "verb", "start"),
     [
-        ("x = tl.load(a + f(i, 2), i <= n, other=0.0)", "reads a[9], but axis 0 has size 9", "correct the index"),
-        ("tl.store(a + i, x, i <= n)", "writes a[9], but axis 0 has size 9", "correct the index"),
-        ("x = tl.load(a + f(i, 2), other=0.0)", "reads a[9], but axis 0 has size 9", "add mask="),
-        ("tl.store(a + i, f(x, y))", "writes a[9], but axis 0 has size 9", "add mask="),
+        ("x = tl.load(a + f(i, 2), i <= n, other=0.0)", "reads", "correct the index"),
+        ("tl.store(a + i, x, i <= n)", "writes", "correct the index"),
+        ("x = tl.load(a + f(i, 2), other=0.0)", "reads", "add mask="),
+        ("tl.store(a + i, f(x, y))", "writes", "add mask="),
     ],
 )
-def test_a_mask_may_be_given_by_position(tmp_path: Path, source: str, message: str, start: str) -> None:
-    assert fix_of(tmp_path, source, message).startswith(start)
+def test_a_mask_may_be_given_by_position(tmp_path: Path, source: str, verb: str, start: str) -> None:
+    assert fix_of(tmp_path, source, verb, (9,), 9).startswith(start)
 
 
-def fix_of(tmp_path: Path, source: str, message: str) -> str:
-    """Of a finding at a source line."""
+def fix_of(tmp_path: Path, source: str, verb: str, index: tuple[int, ...], size: int) -> str:
+    """Of an access to ``a`` at a source line, at an index that is out of range along axis 0."""
     file = tmp_path / f"kernel{abs(hash(source))}.py"
     file.write_text(f"{source}\n")
-    return in_words_of_triton(Finding("memcheck", message, array="a", place=Span(str(file), 1))).fix
+    return access_fix(Told(verb, "", array="a", index=index, axis=0, size=size), Span(str(file), 1))
 
 
 def test_past_the_last_row_any_index_may_be_too_large(tmp_path: Path) -> None:
     """Pointers are flat: the last row's element K is that of row M, column 0."""
-    last = "reads at the address of a[2, 0], but axis 0 has size 2"
-    one_axis = "reads a[2], but axis 0 has size 2"
+    last, one_axis = (2, 0), (2,)
     load, block = "x = tl.load(a + i, mask=m)", "x = tl.load(p, boundary_check=(1,))"
     inside = "the mask must be true only where every index is inside a"
     every = f"correct the index or mask= of tl.load: {inside}; check the strides, too"
-    assert fix_of(tmp_path, load, last) == every
-    assert fix_of(tmp_path, load, one_axis).endswith("only where the index of axis 0 is below 2")
-    assert fix_of(tmp_path, block, last) == "name every axis in boundary_check="
+    assert fix_of(tmp_path, load, "reads", last, 2) == every
+    assert fix_of(tmp_path, load, "reads", one_axis, 2).endswith("only where the index of axis 0 is below 2")
+    assert fix_of(tmp_path, block, "reads", last, 2) == "name every axis in boundary_check="
 
 
 def test_a_tensor_descriptor_has_no_mask(tmp_path: Path) -> None:
     """Its shape bounds the access."""
     store = "y.store([tl.program_id(1) * B, 0], v)"
     fix = "correct shape= and strides= of the tensor descriptor, which bound the access"
-    assert fix_of(tmp_path, store, "writes at the address of a[8, 0], but axis 0 has size 8") == fix
+    assert fix_of(tmp_path, store, "writes", (8, 0), 8) == fix
 
 
 def test_a_race_between_warps_names_debug_barrier(device: Device) -> None:

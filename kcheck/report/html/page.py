@@ -16,8 +16,8 @@ from kcheck.report.html import figures
 from kcheck.report.html.coverage import code_section
 from kcheck.report.html.markup import Markup, asset, document, embedded, joined, tag, text
 from kcheck.report.problems import Problem, problems
-from kcheck.report.rules import rule
 from kcheck.report.totals import SpecLine, Totals, spec_counts
+from kcheck.rules import rule
 
 _AROUND = 3  # lines of source before and after a marked line
 _MOST_WORST = 5
