@@ -123,7 +123,7 @@ class Corners:
         best = max(
             (each for each in others if each is not None and self._fits(each)), key=self._work, default=grown
         )
-        # Of sizes that are limited by memory, a grown one is the more even one: a little more work does not beat it.
+        # Where memory limits the sizes, a grown case is the more even one: a little more work does not beat it.
         margin = 1.0 if self._room.always_fits else 1.5
         return grown if self._work(best) <= margin * self._work(grown) else self._grown(best)
 

@@ -60,6 +60,7 @@ class HugeSizes:
         for measure in (self._elements, self._room.bytes):
             for limit in _LIMITS:
                 yield self._least(self._alike, measure, limit)
+            for limit in _LIMITS:
                 for name in self._domains:
                     yield self._least(functools.partial(self._alone, name), measure, limit)
             for name, domain in self._domains.items():

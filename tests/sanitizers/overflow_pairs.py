@@ -116,6 +116,44 @@ def bins_of_squares(x, bins, n):
         cuda.atomic.add(bins, square, 1)
 
 
+@pair(1, 32, row=only(ROW, np.int64), pitch=PITCH, y=ints(64), n=64)
+@cuda.jit
+def stored_in_32_bits(row, pitch, y, n):
+    """A product of 64 bits is stored in 32. Numba puts the product on the line of its first use."""
+    t = cuda.threadIdx.x
+    offset = row[0] * pitch  # bug: offset = int32(row[0] * pitch)
+    if offset + t < n:  # overflow
+        y[offset + t] = t
+
+
+@pair(1, 1, row=only(ROW, np.int64), pitch=PITCH, y=ints(64), n=64)
+@cuda.jit
+def narrowed_then_summed(row, pitch, y, n):
+    """A number of 64 bits is a term of a sum of 32."""
+    offset = row[0] * pitch + 3  # bug: offset = int32(int32(row[0] * pitch) + int32(3))  # overflow
+    if offset < n:
+        y[offset] = 1
+
+
+@pair(
+    1,
+    32,
+    keys=np.arange(32, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15),
+    row=only(ROW),
+    pitch=np.int32(PITCH),
+    y=ints(32),
+)
+@cuda.jit
+def hashed_in_64_bits(keys, row, pitch, y):
+    """The lower and the upper half of a hash, as they should be: parts of it choose a bin in both twins."""
+    key = keys[cuda.threadIdx.x]
+    low = uint32(key) & uint32(31)
+    high = uint32(key >> uint32(32)) % uint32(32)
+    place = row[0] * pitch % 32  # bug: place = int32(row[0] * pitch)  # overflow
+    cuda.atomic.add(y, low ^ high, 1)
+    cuda.atomic.add(y, place, 1)
+
+
 @pair(1, 1, shape=np.array([ROW, PITCH, 7], np.int32), y=ints(64), n=64)
 @cuda.jit
 def strides_of_a_shape(shape, y, n):

@@ -105,6 +105,8 @@ class ExactObserver(Observer):
                 product = b.mul(x, y)
                 return b.add(product, z[0]) if z else product
             return b.add(x, y) if i.opcode == "add" else b.sub(x, y)
+        if wrapping.narrowed(i):
+            return b.as_integer(values[0])
         if not wrapping.passes(i, constants):
             return None
         x = self._number(operands[0], values[0], unsigned)
@@ -127,7 +129,9 @@ class ExactObserver(Observer):
         flag = b.const("i1", 0)
         for operand, value in zip(operands, values, strict=True):
             if any(operand is o for o in wrapping.widened(i)):
-                flag = b.lor(flag, self._widened(i, operand, value, wrapping.is_signed(i)))
+                flag = b.lor(flag, self._widened(operand, value, wrapping.is_signed(i)))
+            if any(operand is o for o in wrapping.truncated(i)):
+                flag = b.lor(flag, self._truncated(i, operand))
         sources = wrapping.wide_sources(i, self.fn.constants)
         if i.opcode == "selp" and sources:
             return b.select(values[2], self._flag(operands[0]), self._flag(operands[1]))
@@ -135,7 +139,18 @@ class ExactObserver(Observer):
             flag = b.lor(flag, self._flag(source))
         return flag
 
-    def _widened(self, i: Instruction, operand: Operand, value: Value, signed: bool) -> Value:
+    def _truncated(self, i: Instruction, operand: Operand) -> Value:
+        """Whether a 64-bit number differs from its lower 32 bits; records the conversion if it does."""
+        b = self.fn.b
+        assert isinstance(operand, Register)
+        exact = b.as_integer(self.fn.load(operand.name, operand.type))
+        low = b.resize(b.resize(exact, "i32"), "i64", wrapping.is_signed(i))
+        wrapped = b.compare("ne", exact, low)
+        site = self.fn.unit.site(self.found.truncations[id(operand)], "")
+        self._origins.record(self.fn, id(operand), site, exact, wrapped)
+        return wrapped
+
+    def _widened(self, operand: Operand, value: Value, signed: bool) -> Value:
         """Whether a 32-bit number differs from its exact number; records the arithmetic if it does."""
         b = self.fn.b
         if not isinstance(operand, Register) or operand.name not in self.found.narrow:

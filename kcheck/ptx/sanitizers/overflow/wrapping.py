@@ -1,4 +1,5 @@
-"""Finds, before a function is lowered, which 32-bit arithmetic feeds addresses. Only this is checked for wrapping.
+"""Finds, before a function is lowered, which 32-bit arithmetic and which conversions to 32 bits feed addresses. Only
+these are checked for wrapping.
 
 The search goes backward from the address of each access, through operations that preserve the meaning of a number:
 sums, products, shifts to the left, signed shifts to the right, choices and widening. It stops at operations that
@@ -35,7 +36,9 @@ class Wrapping:
         unsigned: those of them, and of their 32-bit sources, that no instruction treats as signed.
         wide: 64-bit registers computed from narrow ones, on their way to an address.
         sources: by wide register, the narrow operands (by id) that it may be computed from.
-        arithmetic: by narrow register, the sums and products that its value comes from.
+        arithmetic: by narrow register, the sums and products that its value comes from; for a conversion to 32 bits,
+            what computes the 64-bit number, because compilers put the conversion on the line of its use.
+        truncations: by operand of :func:`truncated` (by id), what computes it.
         remainders: instructions (by id) that compute a part of a number, for which wrapping does not matter.
     """
 
@@ -44,6 +47,7 @@ class Wrapping:
     wide: frozenset[str] = frozenset()
     sources: Mapping[str, frozenset[int | None]] = field(default_factory=dict)
     arithmetic: Mapping[str, tuple[Instruction, ...]] = field(default_factory=dict)
+    truncations: Mapping[int, Instruction] = field(default_factory=dict)
     remainders: frozenset[int] = frozenset()
 
 
@@ -79,10 +83,28 @@ def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
     return ()
 
 
+_NARROWING = (("s32", "s64"), ("u32", "u64"), ("s32", "u64"), ("u32", "s64"))
+_WIDENING = (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32"))
+
+
+def narrowed(i: Instruction) -> bool:
+    """Whether an instruction converts a 64-bit number to 32 bits."""
+    return i.opcode == "cvt" and i.modifiers in _NARROWING
+
+
+def truncated(i: Instruction) -> tuple[Operand, ...]:
+    """The 64-bit operand of which an instruction extends the lower 32 bits: ``int64(int32(i))`` in one step."""
+    return i.operands[1:] if i.opcode == "cvt" and i.modifiers in _WIDENING and _is_wide(i.operands[1]) else ()
+
+
+def _is_wide(operand: Operand) -> bool:
+    return isinstance(operand, Register) and TYPES[operand.type].bits == 64
+
+
 def widened(i: Instruction) -> tuple[Operand, ...]:
     """The 32-bit operands that an instruction extends to 64 bits."""
-    if i.opcode == "cvt" and i.modifiers in (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32")):
-        return i.operands[1:]
+    if i.opcode == "cvt" and i.modifiers in _WIDENING:
+        return () if _is_wide(i.operands[1]) else i.operands[1:]
     if i.opcode in PRODUCTS and i.modifiers in (("wide", "s32"), ("wide", "u32")):
         return i.operands[1:3]
     return ()
@@ -97,6 +119,8 @@ def wide_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand,
     """The 64-bit operands that a 64-bit number is computed from."""
     if i.opcode == "mad" and i.modifiers[0] == "wide":
         return i.operands[3:]
+    if truncated(i):
+        return i.operands[1:]
     if i.modifiers[-1:] not in (("s64",), ("u64",), ("b64",)) and i.opcode != "cvta":
         return ()
     if (i.opcode in SUMS and len(i.modifiers) == 1) or (i.opcode in PRODUCTS and i.modifiers[0] == "lo"):
@@ -173,10 +197,15 @@ def _watched(
     """Keep those of the registers on the way to an address whose value comes from arithmetic."""
     arithmetic: dict[str, tuple[Instruction, ...]] = {}
     for name in narrow:
-        sums = tuple(i for i in made.get(name, ()) if id(i) not in remainders and is_arithmetic(i, constants))
+        sums = tuple(
+            _converted(i, made) if narrowed(i) else i
+            for i in made.get(name, ())
+            if id(i) not in remainders and (is_arithmetic(i, constants) or narrowed(i))
+        )
         if sums:
             arithmetic[name] = sums
     sources: dict[str, frozenset[int | None]] = {}
+    truncations = {id(operand): _converted(i, made) for i in instructions for operand in truncated(i)}
     again = True
     while again:
         again = False
@@ -195,12 +224,21 @@ def _watched(
                 elif target in wide:
                     keys: set[int | None] = set()
                     keys |= {id(o) for o in widened(i) if isinstance(o, Register) and o.name in arithmetic}
+                    keys |= {id(o) for o in truncated(i)}
                     for n in _registers(wide_sources(i, constants)):
                         keys |= sources.get(n, frozenset())
                     if not keys <= sources.get(target, frozenset()):
                         sources[target] = sources.get(target, frozenset()) | keys
                         again = True
-    return Wrapping(frozenset(arithmetic), unsigned, frozenset(sources), sources, arithmetic, remainders)
+    return Wrapping(
+        frozenset(arithmetic), unsigned, frozenset(sources), sources, arithmetic, truncations, remainders
+    )
+
+
+def _converted(i: Instruction, made: Mapping[str, list[Instruction]]) -> Instruction:
+    """What computes the operand of a conversion; the conversion if that is a parameter of the function."""
+    makers = [maker for name in _registers(i.operands[1:]) for maker in made.get(name, ())]
+    return makers[-1] if makers else i
 
 
 def _unsigned(
