@@ -85,7 +85,7 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
         finally:
             linker.close()
     except Exception as fault:
-        raise PtxError(f"kernel.ptx:1: the assembler rejects it: {fault}") from fault
+        raise PtxError(f"the assembler rejects it: {fault}", "kernel.ptx", 1) from fault
 
 
 def _runtime(ptx: str) -> list[Any]:
@@ -106,7 +106,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Cubi
     """
     sections = {name: (kind, content) for name, kind, content in _sections(cubin)}
     if f".text.{entry}" not in sections:
-        raise PtxError(f"kernel.ptx:1: the assembler's output has no kernel {entry}")
+        raise PtxError(f"the assembler's output has no kernel {entry}", "kernel.ptx", 1)
     names = list(_symbols(sections))
     shared = _size(sections, f".nv.shared.{entry}")
     values = {}
