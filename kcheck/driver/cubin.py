@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +51,10 @@ def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], C
     @functools.lru_cache(maxsize=1024)
     def resources(ptx: str, entry: str) -> CubinResources:
         key = "\0".join(("resources", assembler_version(), str(cc), entry, ptx))
-        stored = cache.get(key)
-        if stored is not None:
-            return CubinResources(**json.loads(stored))
-        made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
-        cache.put(key, json.dumps(asdict(made)).encode())
+        made: CubinResources | None = cache.load(key)
+        if made is None:
+            made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
+            cache.store(key, made)
         return made
 
     return resources
