@@ -58,7 +58,16 @@ class KernelError(UserError):
 
 
 class PtxError(UserError):
-    """PTX that is malformed or not supported; the message starts with ``file.ptx:line:``."""
+    """PTX that is malformed or not supported; the message starts with ``file.ptx:line:``.
+
+    Args:
+        what: what is wrong, in one sentence.
+        file, line: the place; no line if it is unknown.
+    """
+
+    def __init__(self, what: str, file: str = "", line: int = 0) -> None:
+        self.what, self.place = what, Span(file, line, 1) if line else None
+        super().__init__(f"{file}:{line}: {what}" if line else what)
 
 
 class DeviceUnavailable(UserError):

@@ -17,10 +17,25 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_folded[near[0]] if near else None
 
 
+class Suggestion(str):
+    """``did you mean 'softmax'?``; an editor can put ``name`` in the place of the wrong one."""
+
+    name: str
+
+    def __new__(cls, name: str) -> Suggestion:
+        """The suggestion of a name."""
+        made = super().__new__(cls, f"did you mean {name!r}?")
+        made.name = name
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.name,)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean 'softmax'?``, or nothing."""
     near = nearest(name, known)
-    return f"did you mean {near!r}?" if near else ""
+    return Suggestion(near) if near else ""
 
 
 def nearest_file(name: str, known: Iterable[str]) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError, UserError
+from kcheck.model.note import is_note
 from kcheck.version import __version__
 
 if TYPE_CHECKING:
@@ -134,6 +135,6 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
         except KernelError as error:
             notes.append(str(error))
             continue
-        notes += [f"{spec.op}: {note}" for note in linted.notes if "occupancy" not in note]
+        notes += [f"{spec.op}: {note}" for note in linted.notes if not is_note(note, "occupancy")]
         ops[spec.op] = collector.result(linted.metrics)
     return Taken(ops, tuple(dict.fromkeys(notes)), False)

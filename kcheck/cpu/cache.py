@@ -19,14 +19,17 @@ import functools
 import hashlib
 import json
 import os
+import pickle
 import tempfile
 import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kcheck.cpu.cache_bounds import LOCKS, CacheBounds, stored
 from kcheck.cpu.temporary_names import portable, relocated, temporary_folders
+from kcheck.version import __version__
 
 _MAGIC = b"kcheck object 3\n"
 _DIGEST = 32
@@ -83,6 +86,16 @@ class ObjectCache:
                 raise
             stored(self._folder, self._bounds, path.name, len(_MAGIC) + _DIGEST + len(whole))
 
+    def load(self, key: str) -> Any:
+        """The value that :meth:`store` stored under a key; None if it is missing or damaged."""
+        content = self.get(_of_value(key))
+        return None if content is None else pickle.loads(content)
+
+    def store(self, key: str, value: object) -> None:
+        """Store a value, such as a dataclass. The key has to name the versions of the tools that made it; that of
+        kcheck is added."""
+        self.put(_of_value(key), pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
     @contextlib.contextmanager
     def turn(self, key: str) -> Iterator[None]:
         """A context in which this process makes an entry. Wait first while another process does, at most _PATIENCE
@@ -103,6 +116,10 @@ class ObjectCache:
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{_name(key)}{_SUFFIX}"
+
+
+def _of_value(key: str) -> str:
+    return f"value\0{__version__}\0{key}"
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from os.path import isfile
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.completion import Completion
@@ -169,8 +170,18 @@ class Executor:
             self._known(module, entry, (16, 16, 1) if module.entries[entry].uses_y else (32, 1, 1))
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
-        """Report code that cannot be compiled."""
-        self.report(Finding("compile", str(fault), kernel=kernel_name(kernel) or None))
+        """Report code that cannot be compiled, at its line if it is from a file."""
+        place = fault.place if isinstance(fault, PtxError) else None
+        if (
+            isinstance(fault, PtxError)
+            and place is not None
+            and place.file.endswith(".ptx")
+            and isfile(place.file)
+        ):
+            found = Finding("compile", fault.what, kernel=kernel_name(kernel) or None, place=place)
+        else:
+            found = Finding("compile", str(fault), kernel=kernel_name(kernel) or None)
+        self.report(found)
 
     def reset(self) -> None:
         """Free all memory."""

@@ -19,6 +19,7 @@ from kcheck.cpu.triton_fixes import access_fix
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_fix, barrier_text, mask_text
 from kcheck.cpu.wrapped import WrappedIndices, exact_result, wrapped_fix, wrapped_text
 from kcheck.model import Finding, Index3, Span
+from kcheck.model.outcome import InGap, Seen
 from kcheck.ptx.abi import FAULTS, STACK_BYTES, FaultKind, FaultRecord
 from kcheck.ptx.program import UNNAMED_LANE, Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
@@ -128,6 +129,7 @@ def _finding(
     rule = row.rule
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
+    seen: Seen | None = None
     told_at = _told_at(kind, fault, site, program)
     words = naming.words(place(told_at))
     is_warning = kind in _WARNINGS or (words.is_triton and kind is FaultKind.DIVISION_BY_ZERO)
@@ -142,11 +144,11 @@ def _finding(
         told = outside_variable(fault, site, naming, program.arrays[fault.site], words)
         message, fix = told.message, told.fix
     elif kind in (FaultKind.MADE_NAN, FaultKind.MADE_INFINITY):
-        message = made(kind, fault, site)
+        message, seen = made(kind, fault, site)
     elif kind is FaultKind.LOST_DIGITS:
-        message = lost(fault, site)
+        message, seen = lost(fault, site)
     elif kind is FaultKind.ABSORBED_DIGITS:
-        message = absorbed(fault, site)
+        message, seen = absorbed(fault, site)
     elif kind is FaultKind.TEXTURE_HANDLE:
         wanted = "surface" if fault.size else "texture"
         message = f"uses {textures.told(fault.address)}, as a {wanted} object"
@@ -169,7 +171,7 @@ def _finding(
         rule, fix = "synccheck", _fix_of_kind(FaultKind.SHUFFLE_GONE, words)
         message = _shuffled(kind, fault, site, program, naming.shape.block)
     elif kind in _UNDEFINED:
-        array, index, message, fix = _undefined(kind, fault, site, program, naming, words)
+        array, index, message, fix, seen = _undefined(kind, fault, site, program, naming, words)
     elif kind is FaultKind.RAISED and site is not None:
         message = f"a thread raised {marked_text(site.text)}"
     elif kind in MASKS:
@@ -202,6 +204,7 @@ def _finding(
         thread=_index3(fault.thread),
         place=place(told_at),
         stack=stack(told_at),
+        seen=seen,
     )
 
 
@@ -306,8 +309,8 @@ def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: P
 
 def _undefined(
     kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, naming: Naming, words: Language
-) -> tuple[str | None, tuple[int, ...] | None, str, str]:
-    """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
+) -> tuple[str | None, tuple[int, ...] | None, str, str, InGap | None]:
+    """Array, index, message, fix and facts of a use of uninitialized memory. The fault names the load."""
     load = source_of(fault, program)
     if load is None:
         fix = "write it before reading it"
@@ -315,7 +318,7 @@ def _undefined(
             fix = "set the accumulator of the matrix product first, as with wmma::fill_fragment()"
         elif any(_is_shuffle(other) for other in program.sites):
             fix += ", and shuffle only values of lanes that the mask names"
-        return None, None, f"{_UNDEFINED[kind]} an uninitialized value", fix
+        return None, None, f"{_UNDEFINED[kind]} an uninitialized value", fix, None
     array, index, space = None, None, load.space
     if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
         what = naming.told_shared(load, fault.address)
@@ -325,14 +328,15 @@ def _undefined(
     else:
         array, index, what = naming.told_global(load, fault.address)
         fix = f"write it first: {words.new_memory}"
-    message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
+    message, seen = f"{_UNDEFINED[kind]} {what}, which is uninitialized", None
     if array is not None and (gap := naming.gap(load, fault.address)) is not None:
         array, index, what = gap
+        seen = InGap()
         message, fix = f"{_UNDEFINED[kind]} {what}", "check the bound of the index: the array has gaps"
     start = place(load)
     if start is not None and start != place(site):
         message += f" (read at line {start.line})"
-    return array, index, message, fix
+    return array, index, message, fix, seen
 
 
 def _inside(windows: Iterable[tuple[int, int]], address: int) -> bool:

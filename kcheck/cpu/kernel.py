@@ -5,11 +5,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import json
 import math
-from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Callable
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
@@ -17,12 +14,9 @@ from kcheck.cpu.module import LoadedModule, version
 from kcheck.dataclass import dataclass
 from kcheck.frames import with_room
 from kcheck.garbage import no_collection
-from kcheck.model.coverage import CodePoint
-from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
-from kcheck.ptx.program import AccessRole, ParamSlot, PointerUse, Program, SchedulerVariant, SharedVariable, Site
-from kcheck.ptx.syntax.dwarf import DebugVariable
+from kcheck.ptx.program import Program, SchedulerVariant
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -36,7 +30,7 @@ class Kernel:
     """Machine code and its description.
 
     Attributes:
-        program: without its IR; ``head``: the program as it is stored on disk.
+        program: without its IR.
         tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
         compile_seconds: an estimate of how long better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
@@ -45,7 +39,6 @@ class Kernel:
     """
 
     program: Program
-    head: bytes
     tier_up_after: float
     compile_seconds: float
     code: LoadedCode
@@ -91,32 +84,30 @@ def compile_kernel(
         InternalError: LLVM rejects the lowered code.
     """
     key = "\0".join((version(), toolchain(), str(variant), module.file, module.text))
-    stored = cache.get(key)
+    stored = cache.load(key)
     is_quick = stored is None and quick
     if is_quick:
         key += "\0quick, in registers" if registers else "\0quick"
-        stored = cache.get(key)
+        stored = cache.load(key)
     is_new = False
     if stored is None:
         with cache.turn(key):
-            stored = cache.get(key)
+            stored = cache.load(key)
             is_new = stored is None
             stored = stored or _made(module, variant, cache, key, (is_quick, registers))
-    head, _, packed = stored.partition(b"\n")
-    code = _unpacked(packed)
-    program = _from_json(json.loads(head))
+    program, code = stored
     seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
     scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
     loaded = LoadedCode((*code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
     left = seconds if is_quick else math.inf
-    return Kernel(program, head, left, seconds, loaded, _RUN(run), run, _BLOCK(block), is_new)
+    return Kernel(program, left, seconds, loaded, _RUN(run), run, _BLOCK(block), is_new)
 
 
 def _made(
     module: LoadedModule, variant: Variant, cache: ObjectCache, key: str, quality: tuple[bool, bool]
-) -> bytes:
-    """Compile a kernel and store it; returns what is stored. ``quality``: ``quick`` and ``registers``."""
+) -> tuple[Program, tuple[bytes, ...]]:
+    """Compile a kernel and store it; returns it with its object files. ``quality``: ``quick``, ``registers``."""
     # 0.2 s to import; a run from a full cache skips it
     from kcheck.ptx.compile import CodeChecks, lower_checked
     from kcheck.ptx.lowering.kernel import suitable_width
@@ -133,10 +124,9 @@ def _made(
             code = _quick(program.ir, width, cache)
         else:
             code = (compile_ir(program.ir.text, width, quick=quick, registers=registers),)
-    head = json.dumps(_to_json(dataclasses.replace(program, ir=LlvmModule()))).encode()
-    content = head + b"\n" + _packed(code)
-    cache.put(key, content)
-    return content
+    made = dataclasses.replace(program, ir=LlvmModule()), code
+    cache.store(key, made)
+    return made
 
 
 def _quick(module: LlvmModule, width: int, cache: ObjectCache) -> tuple[bytes, ...]:
@@ -151,17 +141,6 @@ def _quick(module: LlvmModule, width: int, cache: ObjectCache) -> tuple[bytes, .
         compiled = compile_ir(text, width, quick=True)
         cache.put(key, compiled)
     return compile_ir(own.text, width, quick=True), compiled
-
-
-def _packed(code: Sequence[bytes]) -> bytes:
-    """Object files, after a line with their sizes."""
-    return " ".join(str(len(part)) for part in code).encode() + b"\n" + b"".join(code)
-
-
-def _unpacked(packed: bytes) -> tuple[bytes, ...]:
-    sizes, _, code = packed.partition(b"\n")
-    ends = [0, *accumulate(map(int, sizes.split()))]
-    return tuple(code[begin:end] for begin, end in pairwise(ends))
 
 
 def _scheduler(variant: SchedulerVariant, cache: ObjectCache, *, quick: bool) -> bytes:
@@ -179,42 +158,3 @@ def _compiled_scheduler(variant: SchedulerVariant, quick: bool) -> bytes:
     from kcheck.ptx.compile import scheduler
 
     return compile_ir(scheduler(variant), 32, quick=quick)  # -O2, for a width of 1, gains nothing here
-
-
-def _to_json(program: Program) -> dict[str, Any]:
-    changed = {
-        "globals": program.globals,
-        "narrow_floats": sorted(program.narrow_floats),
-        "points": [dataclasses.astuple(point) for point in program.points],
-        "tensor_sums": [dataclasses.asdict(sums) for sums in sorted(program.tensor_sums)],
-    }
-    fields = dataclasses.asdict(dataclasses.replace(program, points=(), globals=(), ir=LlvmModule())) | changed
-    del fields["ir"]
-    return fields
-
-
-def _site(fields: dict[str, Any]) -> Site:
-    role = fields["role"] and AccessRole(**fields["role"] | {"reaches": tuple(fields["role"]["reaches"])})
-    return Site(**fields | {"stack": tuple(map(tuple, fields["stack"])), "role": role})
-
-
-def _from_json(fields: dict[str, Any]) -> Program:
-    fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
-    fields["sites"] = tuple(map(_site, fields["sites"]))
-    for space in ("shared", "local"):
-        fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
-    fields["checks"] = Checks(**fields["checks"])
-    fields["globals"] = tuple(fields["globals"])
-    fields["narrow_floats"] = frozenset(fields["narrow_floats"])
-    fields["points"] = tuple(
-        CodePoint(tuple((file, line) for file, line in lines), branch and (branch[0], branch[1]), number, way)
-        for lines, branch, number, way in fields["points"]
-    )
-    uses = fields["pointers"]
-    fields["pointers"] = PointerUse(*(tuple(map(tuple, uses[kind])) for kind in ("loads", "stores")))
-    fields["tensor_sums"] = frozenset(TensorSum(**sums) for sums in fields["tensor_sums"])
-    fields["arrays"] = {
-        int(site): DebugVariable(**variable | {"shape": tuple(variable["shape"])})
-        for site, variable in fields["arrays"].items()
-    }
-    return Program(ir=LlvmModule(), **fields)

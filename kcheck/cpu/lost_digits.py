@@ -9,6 +9,7 @@ import numpy as np
 from kcheck.cpu.special_values import FORMS
 from kcheck.dataclass import dataclass
 from kcheck.model.noise import Noise
+from kcheck.model.outcome import KeptDigits
 from kcheck.ptx.abi import FaultRecord, Launch
 from kcheck.ptx.program import Site
 
@@ -30,21 +31,22 @@ def set_noise(launch: Launch, noise: Noise) -> None:
     launch.noise, launch.noise_line, launch.noise_seed = noise.amplitude, noise.line, noise.seed
 
 
-def lost(fault: FaultRecord, site: Site | None) -> str:
+def lost(fault: FaultRecord, site: Site | None) -> tuple[str, KeptDigits]:
     """A difference of nearly equal terms: ``1.0000001 - 1 keeps 1 of 24 bits``."""
     found = _read(fault, site)
     total, kept = sum(found.terms), 0
     if total:
         kept = max(0, found.bits - math.floor(math.log2(max(map(abs, found.terms)) / abs(total))))
-    return f"{found.text} keeps {kept} of {found.bits} bits"
+    return f"{found.text} keeps {kept} of {found.bits} bits", KeptDigits(kept, found.bits, False)
 
 
-def absorbed(fault: FaultRecord, site: Site | None) -> str:
+def absorbed(fault: FaultRecord, site: Site | None) -> tuple[str, KeptDigits]:
     """A term much smaller than the other one: ``2048 + 1 in float16 keeps 0 of 11 bits of the smaller term``."""
     found = _read(fault, site)
     small, large = sorted(map(abs, found.terms))
     kept = max(0, found.bits - math.floor(math.log2(large / small))) if small else 0
-    return f"{found.text} in {found.format} keeps {kept} of {found.bits} bits of the smaller term"
+    text = f"{found.text} in {found.format} keeps {kept} of {found.bits} bits of the smaller term"
+    return text, KeptDigits(kept, found.bits, True)
 
 
 def _read(fault: FaultRecord, site: Site | None) -> _Sum:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import functools
 import hashlib
-import json
 import math
 import struct
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import kcheck.cpu
@@ -24,7 +21,7 @@ from kcheck.cpu.replicated import in_lockstep
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.garbage import no_collection
-from kcheck.ptx.program import GlobalAccess, GlobalVariable, MemoryUse, ValueNode
+from kcheck.ptx.program import GlobalVariable, MemoryUse
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
@@ -72,23 +69,6 @@ def _entry(module: Tree, function: Function) -> Entry:
     return Entry(function.name, places, end, most, uses_thread_y(functions), axis, use)
 
 
-def _entry_from_json(
-    name: str, params: list[Any], size: int, most: int | None, uses_y: bool, axis: str, use: list[Any]
-) -> Entry:
-    return Entry(name, tuple(map(tuple, params)), size, most, uses_y, axis, use_from_json(use))
-
-
-def use_from_json(fields: Sequence[Any]) -> MemoryUse:
-    """A MemoryUse from the fields that ``astuple`` returned, as they were decoded from JSON."""
-    is_known, values, accesses, reads, is_own, states = fields
-    nodes = (ValueNode(opcode, tuple(words), tuple(sources)) for opcode, words, sources in values)
-    found = (
-        GlobalAccess(stores, reads_, address, offset, size, tuple(origins), tuple((n, on) for n, on in guards))
-        for stores, reads_, address, offset, size, origins, guards in accesses
-    )
-    return MemoryUse(is_known, tuple(nodes), tuple(found), tuple(map(tuple, reads)), is_own, tuple(states))
-
-
 @functools.cache
 def version() -> str:
     """kcheck's version and a digest of the code that compiles kernels. Cached code is stale when this changes."""
@@ -97,22 +77,6 @@ def version() -> str:
         for path in sorted(Path(package.__path__[0]).rglob("*.py")):
             digest.update(path.read_bytes())
     return f"{__version__} {digest.hexdigest()}"
-
-
-def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:
-    """The fields of each variable in order, with bytes as base64. There are thousands with CUB's headers."""
-    return [
-        (v.name, v.space, v.size, v.align, base64.b64encode(v.initial).decode(), v.relocations, v.external)
-        for v in variables
-    ]
-
-
-def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:
-    """The inverse of :func:`variables_to_json`."""
-    return tuple(
-        GlobalVariable(name, space, size, align, base64.b64decode(initial), tuple(map(tuple, moved)), external)
-        for name, space, size, align, initial, moved, external in rows
-    )
 
 
 _PARSED: WeakValueDictionary[tuple[str, str], LoadedModule] = WeakValueDictionary()
@@ -160,19 +124,14 @@ class LoadedModule:
     def _declared(self, cache: ObjectCache) -> tuple[dict[str, Entry], tuple[GlobalVariable, ...]]:
         """Kernels and variables, from the cache or from the text."""
         key = "\0".join(("module", version(), self.file, self.text))
-        stored = cache.get(key)
-        if stored is not None:
-            fields = json.loads(stored)
-            rows = fields["entries"]
-            known = (_entry_from_json(*row) for row in rows)
-            return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
-        from kcheck.ptx.lowering.module import module_variables
+        found: tuple[dict[str, Entry], tuple[GlobalVariable, ...]] | None = cache.load(key)
+        if found is None:
+            from kcheck.ptx.lowering.module import module_variables
 
-        entries = tuple(_entry(self.tree, entry) for entry in self.tree.entries)
-        variables = module_variables(self.tree)
-        fields = {"entries": [astuple(entry) for entry in entries], "variables": variables_to_json(variables)}
-        cache.put(key, json.dumps(fields).encode())
-        return {entry.name: entry for entry in entries}, variables
+            entries = {entry.name: _entry(self.tree, entry) for entry in self.tree.entries}
+            found = entries, module_variables(self.tree)
+            cache.store(key, found)
+        return found
 
     def variables(self) -> Mapping[str, tuple[int, int]]:
         """Address and size, in bytes, of every variable; the first call places and initializes them.

@@ -19,7 +19,6 @@ from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.dataclass import dataclass
 from kcheck.model import Index3, Span
 from kcheck.model.indexing import nearest_index, out_of_range
-from kcheck.model.watched import IN_GAP
 from kcheck.ptx.abi import FaultRecord
 from kcheck.ptx.program import Program, SharedVariable, Site
 from kcheck.ptx.syntax.symbols import (
@@ -196,7 +195,7 @@ class Naming:
         element = f"{label.name}[{', '.join(map(str, index))}]"
         size = f": axis {axis} has size {label.shape[axis]}" if axis is not None else ""
         where = element if axis is not None else f"memory after {element}"
-        return label.array, index, f"{where}, which is {IN_GAP} {label.name}{size}"
+        return label.array, index, f"{where}, which is in a gap between the elements of {label.name}{size}"
 
     # --- shared memory
 

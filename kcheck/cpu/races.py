@@ -29,7 +29,6 @@ from kcheck.cpu.race_report import (
     weight_of,
 )
 from kcheck.model import Finding, Index3
-from kcheck.model.verdict import DIFFERING_COPIES
 from kcheck.ptx.abi import RESERVED, RESERVED_BYTES
 from kcheck.ptx.program import PointerUse, Program
 from kcheck.ptx.sanitizers.race.layout import (
@@ -269,7 +268,11 @@ class Races:
         words = naming.words(place(here.described))
         fix = fix_of(kind, race, here, other, words, is_one_warp=small, cooperative=cooperative)
         if kind == "copies":
-            message = DIFFERING_COPIES
+            # Changing the source cannot remove it, so it names no element.
+            message = (
+                "threads store copies of one value that differ, perhaps in the last bits; "
+                "which one stays depends on the hardware"
+            )
         return Finding(
             "racecheck",
             message + ENDINGS.get(kind, ""),

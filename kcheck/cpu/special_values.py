@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kcheck.model.outcome import SpecialValue
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 
@@ -26,12 +27,14 @@ FORMS = {
 _NARROW = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 
-def made(kind: FaultKind, fault: FaultRecord, site: Site | None) -> str:
-    """An operation with the values of its operands, and its result: ``inf / inf is NaN``."""
+def made(kind: FaultKind, fault: FaultRecord, site: Site | None) -> tuple[str, SpecialValue]:
+    """An operation with the values of its operands, and its result, as text: ``inf / inf is NaN``."""
     bits = np.array([fault.address & 0xFFFFFFFF, fault.address >> 32, fault.size], np.uint32)
-    operands = [f"{value:.6g}" for value in bits.view(np.float32)]
+    values = bits.view(np.float32)
     opcode, *modifiers = (site.text.split()[0] if site is not None else "").split(".")
-    result = "NaN" if kind is FaultKind.MADE_NAN else "infinite"
+    form = FORMS.get(opcode, opcode)
     if opcode == "cvt" and len(modifiers) > 1:
-        return f"{operands[0]} as {_NARROW.get(modifiers[-2], modifiers[-2])} is {result}"
-    return f"{FORMS.get(opcode, opcode).format(*operands)} is {result}"
+        form = f"{{0}} as {_NARROW.get(modifiers[-2], modifiers[-2])}"
+    special = SpecialValue(kind is FaultKind.MADE_NAN, bool(np.isinf(values[: form.count("{")]).any()))
+    result = "NaN" if special.is_nan else "infinite"
+    return f"{form.format(*(f'{value:.6g}' for value in values))} is {result}", special

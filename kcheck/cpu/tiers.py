@@ -279,7 +279,7 @@ class TieredKernels:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two
         blocks."""
         better = compile_kernel(module, known.variant, self.cache, quick=False)
-        if better.head != known.kernel.head:
+        if better.program != known.kernel.program:
             raise InternalError(f"two lowerings of {known.variant.entry} differ")
         known.kernel, known.job = better, None
         return better

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
-import zlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, identity, no_disassembler
@@ -25,14 +23,14 @@ def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None
         ToolFailed: the assembler rejects the module.
     """
     store = ObjectCache(settings(os.environ).cache / "ptxas")
-    key = "\0".join(("ptxas 4", assembler_version(), target, str(max_registers), entry, ptx))
-    stored = store.get(key)
+    key = "\0".join(("ptxas", assembler_version(), target, str(max_registers), entry, ptx))
+    stored: Resources | None = store.load(key)
     if stored is not None:
-        return Resources(**json.loads(stored))
+        return stored
     found = assemble(ptx, target, max_registers)
     if entry not in found:
         raise InternalError(f"ptxas reported on {', '.join(found)}, not on {entry}")
-    store.put(key, json.dumps(asdict(found[entry])).encode())
+    store.store(key, found[entry])
     return found[entry]
 
 
@@ -55,16 +53,16 @@ def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> Co
     if not program:
         return replace(kernel, no_sass=no_disassembler())
     store = ObjectCache(settings(os.environ).cache / "sass")
-    versions = ("sass 1", assembler_version(), identity(program))
+    versions = ("sass", assembler_version(), identity(program))
     key = "\0".join((*versions, kernel.target, str(max_registers), kernel.ptx))
-    stored = store.get(key)
+    stored: str | None = store.load(key)
     if stored is not None:
-        return replace(kernel, sass=zlib.decompress(stored).decode())
+        return replace(kernel, sass=stored)
     try:
         text = disassemble(link(kernel.ptx, kernel.target, max_registers)[0], program)
     except ToolFailed as error:
         return replace(kernel, no_sass=str(error))
-    store.put(key, zlib.compress(text.encode()))
+    store.store(key, text)
     return replace(kernel, sass=text)
 
 

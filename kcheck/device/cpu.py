@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import platform
-import re
 import sys
 import time
 import warnings
@@ -357,7 +356,6 @@ class CpuBackend(CudaBackend):
             if rule == "compile":  # NVVM accepted the code, but kcheck does not support it
                 kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]
                 rule, fix = "unsupported", kind.elsewhere
-                finding = _placed(finding)
             elif rule == "timeout":
                 fix = fix or TIMEOUT_FIX
             elif rule == "racecheck" and finding.array in allowed:
@@ -388,14 +386,6 @@ def surviving_fork() -> Iterator[None]:
         yield
     finally:
         machine.survives_fork = False
-
-
-def _placed(finding: Finding) -> Finding:
-    """A finding whose message begins with the line of a PTX file, ``/path/file.ptx:23: what``, at that line."""
-    told = re.fullmatch(r"(.+\.ptx):(\d+): (.+)", finding.message, re.DOTALL)
-    if told is None or not os.path.isfile(told[1]):
-        return finding
-    return replace(finding, message=told[3], place=Span(told[1], int(told[2]), 1))
 
 
 def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None]) -> None:

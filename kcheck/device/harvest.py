@@ -143,10 +143,10 @@ def nondeterministic_finding(
     found = _difference(name, dtype, first, second, when)
     if found is None:
         return None
-    index, what = found
+    index, where, values = found
     return Finding(
         "nondeterministic",
-        f"{whose} {what}",
+        f"{whose} {where} is {values}",
         fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
         array=name,
         index=index,
@@ -156,8 +156,9 @@ def nondeterministic_finding(
 
 def _difference(
     name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], when: tuple[str, str]
-) -> tuple[tuple[int, ...], str] | None:
-    """The first element whose bits differ, and how many do; None if none does. All NaNs are equal."""
+) -> tuple[tuple[int, ...], str, str] | None:
+    """The first element whose bits differ, with how many do, and its two values, both as text; None if none does.
+    All NaNs are equal."""
     raw = first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)
     different = raw.reshape(*first.shape, first.itemsize).any(axis=-1)
     if dtype.is_inexact and different.any():
@@ -168,7 +169,7 @@ def _difference(
     index = first_index(different)
     old, new = (_scalar_text(dtype, np.frombuffer(a[index].tobytes(), np.uint8)) for a in (first, second))
     where = f"{count} of {_elements(different.size)} of {name}: {_at(name, index)}"
-    return index, f"{where} is {old} {when[0]} and {new} {when[1]}"
+    return index, where, f"{old} {when[0]} and {new} {when[1]}"
 
 
 def second_launch_finding(
@@ -186,10 +187,10 @@ def second_launch_finding(
     found = _difference(memory.name, memory.dtype, first, second, ("after the first", "after the second"))
     if found is None:
         return None
-    index, what = found
+    index, where, values = found
     # A byte may have the value of the poison by chance.
     is_written = second.itemsize == 1 or second[index].tobytes() != bytes([POISON]) * second.itemsize
-    does = f"changes {what}" if is_written else f"does not write {what.partition(' is ')[0]}"
+    does = f"changes {where} is {values}" if is_written else f"does not write {where}"
     message = f"a second launch {does}; the first one leaves {_variables(changed)} changed"
     return Finding(
         "nondeterministic",
@@ -205,11 +206,8 @@ def second_launch_finding(
 
 def second_launch_fault(finding: Finding, changed: Sequence[str]) -> Finding:
     """The warning for an error that only a second launch has."""
-    message = (
-        f"{finding.message}; only in a second launch, because the first one leaves {_variables(changed)} changed"
-    )
-    rule = "nondeterministic"
-    return replace(finding, rule=rule, message=message, severity="warn", fix=_reset(changed), lenient=True)
+    told = finding.adding(f"only in a second launch, because the first one leaves {_variables(changed)} changed")
+    return replace(told, rule="nondeterministic", severity="warn", fix=_reset(changed), lenient=True)
 
 
 def _variables(names: Sequence[str]) -> str:

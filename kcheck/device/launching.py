@@ -50,7 +50,8 @@ from kcheck.model import (
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.model.noise import Noise
-from kcheck.model.watched import IN_GAP, StoreTarget, WatchedLaunch
+from kcheck.model.outcome import InGap
+from kcheck.model.watched import StoreTarget, WatchedLaunch
 from kcheck.rng import derive
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class LaunchingDevice:
         if not done.launched:
             return None
         values = tuple(finding for finding in done.findings if finding.rule == VALUES)
-        gaps = tuple(finding for finding in done.findings if IN_GAP in finding.message)
+        gaps = tuple(finding for finding in done.findings if isinstance(finding.seen, InGap))
         return WatchedLaunch(values, gaps if GAPS in wanted else (), stores)
 
     def with_noise(
@@ -424,7 +425,7 @@ class LaunchingDevice:
     def _only_then(self, finding: Finding, schedule: Schedule) -> Finding:
         """The finding, with a note that the first launch did not have it."""
         order = f"with the threads in {schedule}" if self._backend.orders_threads else "in a repeated launch"
-        return replace(finding, message=f"{finding.message}; only {order}")
+        return finding.adding(f"only {order}")
 
     def _attempt(
         self,

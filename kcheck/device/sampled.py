@@ -12,6 +12,7 @@ from kcheck.device import harvest
 from kcheck.device.base import Backend
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.model import Finding, OpSpec, Outcome, Schedule
+from kcheck.model.note import Note
 from kcheck.rng import Xorshift128Plus, derive
 
 _CHECKED = ("memcheck", "racecheck", "synccheck", "overflow")
@@ -35,7 +36,9 @@ def sampled_outcome(
     case = arrays.case
     sizes = " ".join(f"{name}={size}" for name, size in case.dims.items())
     if not backend.samples:
-        return Outcome(case, backend.name, {}, {}, notes=(f"huge cases were not run on the {backend.name}",))
+        return Outcome(
+            case, backend.name, {}, {}, notes=(Note(f"huge cases were not run on the {backend.name}", "huge"),)
+        )
     assert spec.launch is not None
     checked = {name for name in _CHECKED if spec.sanitize[name] != "off"} - _unchecked(spec, arrays)
     findings: tuple[Finding, ...] = ()
@@ -43,7 +46,7 @@ def sampled_outcome(
     try:
         shape = geometry(spec.launch, scalars(case, arrays.params))
         if shape.empty:
-            return Outcome(case, backend.name, {}, {}, notes=(told,))
+            return Outcome(case, backend.name, {}, {}, notes=(Note(told, "huge"),))
         stream = Xorshift128Plus(derive(case.seed, "blocks"))
         shapes = {name: (one.shape, one.dtype.itemsize) for name, one in arrays.allocations.items()}
         blocks = sampled_blocks(shapes, shape.grid, stream.below)
@@ -63,7 +66,7 @@ def sampled_outcome(
         backend.instrument(())
     found = harvest.with_layouts(spec, case, filter(_is_of_addresses, findings))
     order = tuple(name for name in spec.sanitize if name in checked)
-    return Outcome(case, backend.name, {}, {}, found, (told,), order, backend.instrumented())
+    return Outcome(case, backend.name, {}, {}, found, (Note(told, "huge"),), order, backend.instrumented())
 
 
 def _is_of_addresses(finding: Finding) -> bool:

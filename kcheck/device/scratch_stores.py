@@ -32,7 +32,6 @@ def with_scratch(found: Sequence[Finding], garbled: Callable[[], bool]) -> list[
 def _with_store(finding: Finding, stores: Sequence[Finding]) -> Finding:
     places = {store.place for store in stores}
     place = stores[0].place
-    if finding.rule != "initcheck" or len(places) > 1 or place is None or "scratch" in finding.message:
+    if finding.rule != "initcheck" or len(places) > 1 or place is None:
         return finding
-    message = f"{finding.message}; before, line {place.line} {stores[0].message}, in scratch memory"
-    return replace(finding, message=message)
+    return finding.adding(f"before, line {place.line} {stores[0].message}, in scratch memory")

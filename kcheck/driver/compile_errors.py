@@ -45,11 +45,20 @@ _FIX = "write it as a loop over the elements, or compute it before the launch"
 
 @dataclass(frozen=True, slots=True)
 class CompileError:
-    """Why code does not compile: a sentence, the fix (empty if none is known), and the user's line."""
+    """Why code does not compile: a sentence, the fix (empty if none is known), and the user's line.
 
-    message: str
+    Attributes:
+        of_code: the code is the reason, not what is installed.
+    """
+
+    what: str
     fix: str
     place: Span | None
+    of_code: bool = True
+
+    @property
+    def message(self) -> str:
+        return f"does not compile: {self.what}" if self.of_code else self.what
 
 
 class RefusedBefore(Exception):
@@ -104,20 +113,18 @@ def explain(error: BaseException) -> CompileError:
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
     if isinstance(error, AttributeError) and "module 'numpy' has no attribute" in text:
         what = f"numba-cuda does not work with this version of NumPy: {text}"
-        return CompileError(what, "pip install 'numpy<2.5'", None)
+        return CompileError(what, "pip install 'numpy<2.5'", None, of_code=False)
     if ufunc := _unknown_ufunc(error):
         fix = f"write math.{ufunc}" if ufunc in _IN_MATH else "write it with operators, if, or functions of math"
         called = line.call(ufunc) or f"np.{ufunc}"
-        return CompileError(f"does not compile: {called} is not supported in CUDA kernels", fix, place)
+        return CompileError(f"{called} is not supported in CUDA kernels", fix, place)
     if attribute := _ATTRIBUTE.search(text):
         if attribute[1] in _OF_ARRAYS:
             return _not_an_array(line.owner(attribute[1]), attribute[2], place)
     elif container := _CONTAINER.search(text):
         return _container(line.owner(container[1]), container[2], place)
     elif _RETURNED.search(text):
-        return CompileError(
-            "does not compile: the kernel returns a value", "write the result to an array argument", place
-        )
+        return CompileError("the kernel returns a value", "write the result to an array argument", place)
     elif method := _METHOD.search(text):
         return _unsupported(line.call(method[1]), method[1], "", place)
     elif missing := _MISSING.search(text):
@@ -137,7 +144,7 @@ def explain(error: BaseException) -> CompileError:
 
 def _unsupported(call: str, name: str, types: str, place: Span | None) -> CompileError:
     return CompileError(
-        f"does not compile: {call or name}({types}) is not supported in CUDA kernels",
+        f"{call or name}({types}) is not supported in CUDA kernels",
         _FIXES.get(name, _FIX),
         place,
     )
@@ -146,7 +153,7 @@ def _unsupported(call: str, name: str, types: str, place: Span | None) -> Compil
 def _container(name: str, kind: str, place: Span | None) -> CompileError:
     what = f"{name} is a {kind}, which is" if name else f"a {kind} is"
     return CompileError(
-        f"does not compile: {what} not supported in CUDA kernels",
+        f"{what} not supported in CUDA kernels",
         "use cuda.local.array(SIZE, dtype), or an array argument",
         place,
     )
@@ -154,7 +161,7 @@ def _container(name: str, kind: str, place: Span | None) -> CompileError:
 
 def _shape_varies(call: str, place: Span | None) -> CompileError:
     return CompileError(
-        f"does not compile: the shape of {call} is not a constant",
+        f"the shape of {call} is not a constant",
         "compute the size outside the kernel, as in SIZE = BLOCK + 2 at module level, and write the name",
         place,
     )
@@ -163,7 +170,7 @@ def _shape_varies(call: str, place: Span | None) -> CompileError:
 def _not_an_array(name: str, kind: str, place: Span | None) -> CompileError:
     kind = "int64" if kind.startswith("Literal") else kind
     return CompileError(
-        f"does not compile: {name or 'a value'} is used as an array, but it is a scalar ({kind})",
+        f"{name or 'a value'} is used as an array, but it is a scalar ({kind})",
         f"pass an array for {name}, or use {name} without an index" if name else "pass an array",
         place,
     )
@@ -171,8 +178,7 @@ def _not_an_array(name: str, kind: str, place: Span | None) -> CompileError:
 
 def _not_a_scalar(name: str, types: str, place: Span | None) -> CompileError:
     return CompileError(
-        f"does not compile: {name or 'an array'} is used as a scalar, but it is an array"
-        + (f" ({types})" if not name else ""),
+        f"{name or 'an array'} is used as a scalar, but it is an array" + (f" ({types})" if not name else ""),
         f"index it, as in {name or 'x'}[i], or pass a scalar",
         place,
     )
@@ -242,7 +248,7 @@ def compiler_message(error: BaseException) -> str:
     text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
     lines = [line.strip() for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
-    return f"does not compile: {type(error).__name__}: {' '.join(kept[:4])[:400]}"
+    return f"{type(error).__name__}: {' '.join(kept[:4])[:400]}"
 
 
 def compiler_place(error: BaseException) -> Span | None:

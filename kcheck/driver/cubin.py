@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +51,10 @@ def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], C
     @functools.lru_cache(maxsize=1024)
     def resources(ptx: str, entry: str) -> CubinResources:
         key = "\0".join(("resources", assembler_version(), str(cc), entry, ptx))
-        stored = cache.get(key)
-        if stored is not None:
-            return CubinResources(**json.loads(stored))
-        made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
-        cache.put(key, json.dumps(asdict(made)).encode())
+        made: CubinResources | None = cache.load(key)
+        if made is None:
+            made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
+            cache.store(key, made)
         return made
 
     return resources
@@ -85,7 +82,7 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
         finally:
             linker.close()
     except Exception as fault:
-        raise PtxError(f"kernel.ptx:1: the assembler rejects it: {fault}") from fault
+        raise PtxError(f"the assembler rejects it: {fault}", "kernel.ptx", 1) from fault
 
 
 def _runtime(ptx: str) -> list[Any]:
@@ -106,7 +103,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Cubi
     """
     sections = {name: (kind, content) for name, kind, content in _sections(cubin)}
     if f".text.{entry}" not in sections:
-        raise PtxError(f"kernel.ptx:1: the assembler's output has no kernel {entry}")
+        raise PtxError(f"the assembler's output has no kernel {entry}", "kernel.ptx", 1)
     names = list(_symbols(sections))
     shared = _size(sections, f".nv.shared.{entry}")
     values = {}

@@ -76,7 +76,9 @@ class FindingLog:
             return  # the summary counts errors and warnings
         if self._file is None:
             self._file, self._name = tempfile.mkstemp(dir=os.path.dirname(self._path), prefix="counts-")
-        line = json.dumps({"finding": asdict(finding), "counts": os.path.basename(self._name), "slot": slot})
+        line = json.dumps(
+            {"finding": asdict(replace(finding, seen=None)), "counts": os.path.basename(self._name), "slot": slot}
+        )
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(line + "\n")  # one write per line, since processes append concurrently
 

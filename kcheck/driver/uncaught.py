@@ -62,8 +62,7 @@ def _explained(error: BaseException, trace: TracebackType | None, is_first: bool
         return None
     if is_compiler_error(error):
         why = explain(error)
-        message = why.message.removeprefix("does not compile: ")
-        reason = told(Finding("compile", message, place=why.place, fix=why.fix))
+        reason = told(Finding("compile", why.what, place=why.place, fix=why.fix))
     elif frames[-1] is users[-1] and isinstance(error, TypeError) and str(error) == _NOT_A_KERNEL:
         name = _subscripted(users[-1])
         message = f"{name} is compiled for the CPU by @njit"

@@ -13,6 +13,7 @@ from kcheck.lint.ptx_text import EntryText, find_entry
 from kcheck.lint.sass_text import Sass, find_function
 from kcheck.model import Artifact, Finding, Span
 from kcheck.model.compiled import CompiledKernel
+from kcheck.model.outcome import NotCompiling
 
 UNCHECKED_SASS = "SASS patterns were not checked"
 
@@ -50,7 +51,7 @@ def _violations(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[st
         )
 
     if kernel.problem:
-        yield "compile", 0.0, finding(kernel.problem)
+        yield "compile", 0.0, replace(finding(kernel.problem), seen=NotCompiling(kernel.problem))
         return
     entry = find_entry(kernel.ptx, kernel.entry)
     if entry is None:

@@ -11,14 +11,13 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, OpSpec, Span
 from kcheck.model.paths import source_file
-from kcheck.nearest import nearest
+from kcheck.nearest import Suggestion, nearest
 from kcheck.specfile import find_root, load_spec
 from kcheck.specfile.declared import declared_specs, read_spec
 from kcheck.specfile.paths import nearest_root
 from kcheck.specfile.project import read_project
 
 _VERSION = re.compile(r"^(?:\ufeff)?kcheck[ \t]*:", re.MULTILINE)
-_MEANT = re.compile(r"^did you mean '(.+)'\?$")
 _QUOTED = re.compile(r"'([^']+)'")
 _TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,:\[\]{}#()=]+|\S")
 
@@ -114,12 +113,12 @@ def place(fault: Fault, lines: Sequence[str]) -> MarkedRange:
     line = min(fault.span.line - 1, max(0, len(lines) - 1))
     text = lines[line].rstrip("\r\n") if lines else ""
     column = min(fault.span.column - 1, len(text))
-    meant = _MEANT.match(fault.fix)
+    meant = fault.fix.name if isinstance(fault.fix, Suggestion) else ""
     for wrong in _QUOTED.findall(fault.what) if meant else ():
-        part = _part(wrong, meant[1]) if meant else wrong
+        part = _part(wrong, meant)
         found = _word(text, part, column)
-        if found is not None and meant is not None and part != meant[1]:
-            return MarkedRange(line, found, found + len(part), meant[1])
+        if found is not None and part != meant:
+            return MarkedRange(line, found, found + len(part), meant)
     token = _TOKEN.match(text, column)
     if token is None:
         return MarkedRange(line, len(text) - len(text.lstrip()) if column >= len(text) else column, len(text))

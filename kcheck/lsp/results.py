@@ -31,6 +31,7 @@ class Mark:
     rule: str
     is_error: bool
     message: str
+    fix: str
     file: str
     op: str
     seed: str
@@ -84,6 +85,7 @@ def _mark(result: Mapping[str, Any], root: Path) -> Mark:
         rule=str(result["ruleId"]),
         is_error=result.get("level") == "error",
         message=str(result["message"]["text"]),
+        fix=str(properties.get("fix", "")),
         file=os.path.join(root, spec.partition("::")[0]),
         op=str(properties.get("op", "")),
         seed=seed[1] if seed else "",

@@ -165,7 +165,6 @@ class EditorSession:
         )
 
     def _of_mark(self, mark: Mark, place: MarkedRange, text: Any) -> Any:
-        fix = next((line[5:] for line in mark.message.splitlines() if line.startswith("Fix: ")), "")
         related = [
             types.DiagnosticRelatedInformation(types.Location(self._uri(span.file), _line(span.line - 1)), what)
             for span, what in mark.other
@@ -178,7 +177,7 @@ class EditorSession:
             code=mark.rule,
             source=_SOURCE,
             related_information=related or None,
-            data={"fix": fix, "file": mark.file, "op": mark.op, "seed": mark.seed},
+            data={"fix": mark.fix, "file": mark.file, "op": mark.op, "seed": mark.seed},
         )
 
     def _marks_changed(self, files: set[str]) -> None:

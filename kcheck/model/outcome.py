@@ -24,8 +24,46 @@ Index3: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class InGap:
+    """A value was read from between the elements of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialValue:
+    """An operation makes a NaN, otherwise an infinity. ``of_infinity``: an operand is infinite."""
+
+    is_nan: bool
+    of_infinity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDigits:
+    """How many of its bits a sum keeps, or its smaller term."""
+
+    kept: int
+    bits: int
+    of_smaller_term: bool
+
+    @property
+    def part(self) -> float:
+        return self.kept / self.bits
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompiling:
+    """What the compiler says."""
+
+    problem: str
+
+
+Seen: TypeAlias = InGap | SpecialValue | KeptDigits | NotCompiling
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. Checkers report everything as findings.
+
+    The text of ``message`` is for readers: no code looks into it. What other code needs is in other fields.
 
     Attributes:
         rule: ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, ``unwritten``, ``mutated``, ``guard``,
@@ -44,6 +82,7 @@ class Finding:
         certain: an error although the level of its rule is ``warn`` by default: what it warns of has happened.
         lenient: a warning by default, and an error if the level of its rule is set to error.
         note: a warning about something that may be correct: reports show it once, as a note.
+        seen: more of what was seen, for code that continues from there.
     """
 
     rule: str
@@ -64,6 +103,7 @@ class Finding:
     note: bool = False
     unit: Literal["block", "program"] = "block"
     certain: bool = False
+    seen: Seen | None = None
 
     def at_level(self, level: Level) -> Finding | None:
         """The finding at the level of its rule; None if that is off. Other warnings stay warnings."""
@@ -76,6 +116,10 @@ class Finding:
     def adding(self, clause: str) -> Finding:
         """The finding with another clause at the end of its message."""
         return replace(self, message=f"{self.message}; {clause}")
+
+    def names(self, thing: str) -> bool:
+        """Whether the message names an element or a thread, so that a report need not."""
+        return thing in self.message
 
     @property
     def as_note(self) -> str:

@@ -108,43 +108,6 @@ class Comparison:
     place: Span | None = None
 
 
-_ROUNDING = " is within the rounding of "
-_TIED = " is wrong, it is the index of an equal value of "
-
-
-def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> str:
-    """The note that the rounding of a narrow dtype explains the error of an output."""
-    return f"{op}: {output}{_ROUNDING}{arithmetic} arithmetic: {fix}"
-
-
-def tie_note(op: str, output: str, array: str, rule: str) -> str:
-    """The note that an output of indices differs only among equal values.
-
-    Args:
-        rule: which of them the reference picks; empty if unknown.
-    """
-    return f"{op}: where {output}{_TIED}{array}" + (f"; {rule}" if rule else "")
-
-
-def is_of_all(note: str) -> bool:
-    """Whether a note applies to a spec only if every failing case has it:
-    in a single case, a bug may look like it."""
-    return _ROUNDING in note or _TIED in note
-
-
-DIFFERING_COPIES = (
-    "threads store copies of one value that differ, perhaps in the last bits; which one stays depends on the "
-    "hardware"
-)
-"""The message of racecheck about a value that the compiler replicated.
-It names no element, and changing the source cannot remove it."""
-
-
-def is_background(note: str) -> bool:
-    """Whether a note is useful only if values are wrong or vary: it requires no action."""
-    return DIFFERING_COPIES in note
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One judged case.

@@ -6,9 +6,6 @@ from kcheck.dataclass import dataclass
 from kcheck.model.outcome import Finding, Index3
 from kcheck.span import Span
 
-IN_GAP = "in a gap between the elements of"
-"""What findings say about a value that was read from between the rows of an array."""
-
 
 @dataclass(frozen=True, slots=True)
 class StoreTarget:

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from kcheck.cases import cotangents
 from kcheck.errors import InternalError
 from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
-from kcheck.model.verdict import rounding_note, tie_note
+from kcheck.model.note import Note
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.reference import Known, ReferenceFailed
 from kcheck.oracle.rounding import TF32
-from kcheck.oracle.ties import tie_of
+from kcheck.oracle.ties import Tie, tie_of
 from kcheck.oracle.tolerance import Conditioned, ToleranceRule, compute_precision, rules
 from kcheck.oracle.truth import Expected, Truth
 
@@ -246,7 +246,21 @@ def _tied(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison]) -> 
             continue
         tie = tie_of(outcome.outputs[found.output], truth.expected[found.output], arrays)
         if tie is not None:
-            yield tie_note(truth.spec.op, found.output, tie.array, tie.rule)
+            text = (
+                f"{truth.spec.op}: where {found.output} is wrong, it is the index of an equal value of {tie.array}"
+            )
+            yield Note(f"{text}; {tie.rule}" if tie.rule else text, "explanation")
+
+
+def rounding_note(op: str, output: str, arithmetic: str, fix: str) -> Note:
+    """The rounding of a narrow dtype explains the error of an output."""
+    return Note(f"{op}: {output} is within the rounding of {arithmetic} arithmetic: {fix}", "explanation")
+
+
+def tie_note(op: str, output: str, tie: Tie) -> Note:
+    """An output of indices differs only among equal values."""
+    told = f"{op}: where {output} is wrong, it is the index of an equal value of {tie.array}"
+    return Note(f"{told}; {tie.rule}" if tie.rule else told, "explanation")
 
 
 _SPEC_FAULTS = frozenset({"reference", "calibration"})
@@ -268,7 +282,7 @@ def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
 def _verdict(outcome: Outcome, findings: list[Finding], notes: tuple[str, ...]) -> Verdict:
     errors = [finding for finding in findings if finding.severity == "error"]
     warnings = [finding for finding in findings if finding.severity != "error" and not finding.note]
-    remarks = [finding.as_note for finding in findings if finding.note]
+    remarks = [Note(finding.as_note, "background") for finding in findings if finding.note]
     status = Status.PASSED
     if errors:
         blameless = any(finding.rule in _SPEC_FAULTS for finding in errors)

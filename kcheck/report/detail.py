@@ -178,7 +178,7 @@ def finding_rows(
 
 def _who(finding: Finding) -> Iterator[str]:
     element = "" if finding.array is None else wording.element(finding.array, finding.index)
-    if element and element not in finding.message:
+    if element and not finding.names(element):
         yield element
     if finding.kernel is not None:
         yield f"kernel {finding.kernel}"
@@ -190,7 +190,7 @@ def _who(finding: Finding) -> Iterator[str]:
         return
     if finding.thread is None:
         return
-    if finding.other is None or f"thread {finding.other[1]}" in finding.message:
+    if finding.other is None or finding.names(f"thread {finding.other[1]}"):
         yield f"thread {finding.thread}"
     elif finding.other[0] == finding.block:
         yield f"threads {finding.thread} and {finding.other[1]}"

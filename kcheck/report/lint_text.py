@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from kcheck.model import Finding
 from kcheck.model.metrics import Metrics
+from kcheck.model.outcome import NotCompiling
 from kcheck.report import layout, plain, wording
 from kcheck.report.detail import Paint, finding_rows, read_line
 
@@ -45,7 +46,7 @@ def lint_lines(
             yield from _table(whole, width)
             yield from _mix(whole[0], width)
         for metric in mine:
-            if metric.problem and not any(finding.message.startswith(metric.problem) for finding in findings):
+            if metric.problem and NotCompiling(metric.problem) not in [finding.seen for finding in findings]:
                 told = Finding("compile", metric.problem, kernel=metric.kernel, place=metric.place)
                 yield from _finding(told, width, paint)
     for finding in findings:

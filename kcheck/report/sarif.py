@@ -108,7 +108,7 @@ def _result(problem: Problem, index: int, base: Path) -> dict[str, Any]:
             "primaryLocationLineHash": problem.fingerprint,
             "kcheckCause/v1": problem.fingerprint.partition(":")[0],
         },
-        "properties": {"op": problem.op, "spec": problem.spec, "replay": problem.replay},
+        "properties": {"op": problem.op, "spec": problem.spec, "replay": problem.replay, "fix": problem.fix},
     }
     if problem.other is not None:
         result["relatedLocations"] = [{"id": 1, **_location(problem.other, base, "The other thread.")}]

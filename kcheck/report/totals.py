@@ -9,14 +9,13 @@ from typing import Literal
 
 from kcheck.dataclass import dataclass
 from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
+from kcheck.model.note import is_note
 from kcheck.model.paths import names_op
-from kcheck.model.verdict import is_background
 from kcheck.report import coverage, plain, wording
 from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, list_row, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
-_HUGE = "huge "  # how a note about a sampled launch begins; it is the label of its line
 _NAMED = 5  # how many of the specs that were not run are named; the others are counted
 _OPS_NAMED = 2  # the maximum number of ops that a note names; if there are more, they are counted
 
@@ -69,7 +68,7 @@ class Totals:
             mark = "stop" if event.skipped else "warn" if warned else "ok"
         shows_all = self.verbose or (mark not in ("ok", "warn") and opened.has_wrong_values)
         for note in dict.fromkeys((*opened.notes, *event.notes)):
-            if is_background(note) and not shows_all:
+            if is_note(note, "background") and not shows_all:
                 continue
             self._notes.setdefault(note, []).append(plain.line(event.op))
         self._specs.append(event)
@@ -106,7 +105,8 @@ class Totals:
         """The notes of all specs, and the specs that were not run."""
         for note, ops in self._notes.items():
             named = ", ".join(ops) if len(ops) <= _OPS_NAMED else wording.count(len(ops), "spec")
-            label, text = ("huge", note[len(_HUGE) :]) if note.startswith(_HUGE) else ("note", note)
+            label = "huge" if is_note(note, "huge") else "note"
+            text = note.removeprefix(f"{label} ")
             yield sentence(label, f"{text} ({named})" if len(self.lines) > 1 else text)
         yield from coverage.coverage_rows(self._specs)
         never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]

@@ -7,10 +7,10 @@ with full caches reads one small file per specialization and does not import the
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.device import Device
@@ -19,7 +19,6 @@ from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec, Span
 from kcheck.span import as_typed
 from kcheck.specfile.kinds import KINDS
 from kcheck.specfile.load import load_function
-from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.cpu.cache import ObjectCache
@@ -118,24 +117,22 @@ def _kept(
     store: ObjectCache, ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: int
 ) -> tuple[Finding, ...]:
     digest = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
-    key = repr(("lint", __version__, digest, entry, str(signature), lanes))
-    kept = store.get(key)
-    rows: list[list[Any]]
+    key = repr(("lint", digest, entry, str(signature), lanes))
+    kept: tuple[Finding, ...] | None = store.load(key)
     if kept is None:
-        rows = [[f.rule, f.message, f.fix, *_where(f)] for f in _look(ptx, entry, dispatcher, signature, lanes)]
-        store.put(key, json.dumps(rows).encode())
-    else:
-        rows = json.loads(kept)
+        kept = tuple(_of_all_folders(finding) for finding in _look(ptx, entry, dispatcher, signature, lanes))
+        store.store(key, kept)
     return tuple(
-        Finding(rule, message, severity="warn", fix=fix, place=Span(as_typed(file), line))
-        for rule, message, fix, file, line in rows
+        replace(finding, place=replace(finding.place, file=as_typed(finding.place.file)))
+        for finding in kept
+        if finding.place is not None
     )
 
 
-def _where(finding: Finding) -> tuple[str, int]:
-    """The absolute file and the line: all folders share the cache."""
+def _of_all_folders(finding: Finding) -> Finding:
+    """The finding with the absolute path: all folders share the cache."""
     assert finding.place is not None
-    return os.path.abspath(finding.place.file), finding.place.line
+    return replace(finding, place=replace(finding.place, file=os.path.abspath(finding.place.file)))
 
 
 def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: int) -> tuple[Finding, ...]:

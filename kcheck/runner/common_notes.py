@@ -9,7 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kcheck.model import Status, Verdict
-from kcheck.model.verdict import is_of_all
+from kcheck.model.note import is_note
+
+
+def _is_of_all(note: str) -> bool:
+    return is_note(note, "explanation")
 
 
 class CommonNotes:
@@ -20,7 +24,7 @@ class CommonNotes:
 
     def take(self, verdict: Verdict) -> Verdict:
         """Count a case; returns its verdict without such notes."""
-        found = dict.fromkeys(filter(is_of_all, verdict.notes))
+        found = dict.fromkeys(filter(_is_of_all, verdict.notes))
         if verdict.status is not Status.PASSED:
             before = found if self._common is None else self._common
             self._common = {note: None for note in before if note in found}
@@ -36,6 +40,6 @@ class CommonNotes:
 
 def not_of_all(parts: Iterable[tuple[bool, Sequence[str]]]) -> frozenset[str]:
     """The notes of this kind that some part with failures lacks. ``parts``: (a case failed, notes) of each."""
-    listed = [(failed, {note for note in notes if is_of_all(note)}) for failed, notes in parts]
+    listed = [(failed, {note for note in notes if _is_of_all(note)}) for failed, notes in parts]
     every = {note for _, notes in listed for note in notes}
     return frozenset(note for note in every if any(failed and note not in notes for failed, notes in listed))

@@ -24,6 +24,7 @@ from kcheck.model import Artifact, Case, Finding, Index3, LaunchSpec, OpSpec, Sp
 from kcheck.model.compiled import CompiledKernel, Resources
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
+from kcheck.model.note import Note
 from kcheck.ptx.syntax.parser import parse
 from kcheck.runner.artifact import LaunchedKernel, kernels_launched, not_found
 
@@ -130,10 +131,11 @@ def _usual_block(launch: LaunchSpec, cases: Sequence[Case], notes: list[str]) ->
         if not made.empty:
             counted[replace(made, grid=(1, 1, 1))] += 1
     if not counted:
-        notes.append("no occupancy: no case of the spec is launched")
+        notes.append(Note("no occupancy: no case of the spec is launched", "occupancy"))
         return None
     if len(counted) > 1:
-        notes.append(f"occupancy is that of the most common block; the cases use {len(counted)} different blocks")
+        text = f"occupancy is that of the most common block; the cases use {len(counted)} different blocks"
+        notes.append(Note(text, "occupancy"))
     usual = counted.most_common(1)[0][0]
     return usual.block, usual.shared
 
@@ -168,7 +170,8 @@ def _launched(spec: OpSpec, device: Device, notes: list[str], timeout: float | N
         size = f"{math.prod(block):,} threads"
         size += f" and {shared:,} bytes of dynamic shared memory" if shared else ""
         kinds = f", of {len(kernel.blocks)} kinds" if len(kernel.blocks) > 1 else ""
-        notes.append(f"occupancy of {kernel.function.name} is that of the largest block seen{kinds}: {size}")
+        text = f"occupancy of {kernel.function.name} is that of the largest block seen{kinds}: {size}"
+        notes.append(Note(text, "occupancy"))
     return found
 
 

@@ -7,6 +7,7 @@ shows the simplest one.
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -17,7 +18,7 @@ from kcheck.device.harvest import gap_offset, has_gaps
 from kcheck.model import GAPS, VALUES, Comparison, Finding, OpSpec, Status, Verdict
 from kcheck.model.indexing import nearest_index, offset_of
 from kcheck.model.listing import listed
-from kcheck.model.outcome import OF_ELEMENTS
+from kcheck.model.outcome import OF_ELEMENTS, SpecialValue
 from kcheck.model.watched import NearStore, StoreTarget
 from kcheck.report.causes import simplicity
 from kcheck.report.wording import element
@@ -72,7 +73,7 @@ class FailureOrigins:
     def _is_new(self, comparison: Comparison) -> bool:
         """Whether an output has a NaN or an infinity that the reference does not have, for the first time."""
         key = comparison.output, comparison.why
-        if not comparison.why.startswith(("NaN where", "infinite where")) or key in self._noted:
+        if not comparison.why or not (_is_nan(comparison) or _is_infinite(comparison)) or key in self._noted:
             return False
         self._noted.add(key)
         return True
@@ -151,22 +152,29 @@ def _with_nearest(finding: Finding, arrays: CaseArrays, stores: Sequence[NearSto
     if memory is None or finding.index is None:
         return finding
     if not stores:
-        return replace(finding, message=f"{finding.message}; no thread stores to {finding.array}")
+        return finding.adding(f"no thread stores to {finding.array}")
     nearest = stores[0]
     if nearest.distance is None:
         lines = sorted({store.place.line for store in stores if store.place is not None})
         where = f" at line{'s' * (len(lines) > 1)} {listed(lines)}" if lines else ""
-        message = (
-            f"{finding.message}; no thread executes the store{'s' * (len(lines) > 1)} to {finding.array}{where}"
-        )
-        return replace(finding, message=message, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
+        told = finding.adding(f"no thread executes the store{'s' * (len(lines) > 1)} to {finding.array}{where}")
+        return replace(told, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
     if not nearest.distance:  # the kernel wrote the bytes with which kcheck marks unwritten elements
         return finding
     index, _ = nearest_index(nearest.offset, memory.shape, memory.strides)
     stored, sought = (element(finding.array or "", i) for i in (index, finding.index))
     who = "the nearest store is" if nearest.place is None else f"line {nearest.place.line} stores"
-    message = f"{finding.message}; {who} to {stored}, but never to {sought}"
-    return replace(finding, message=message, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
+    told = finding.adding(f"{who} to {stored}, but never to {sought}")
+    return replace(told, kernel=nearest.kernel, place=nearest.place, stack=nearest.stack)
+
+
+def _is_nan(comparison: Comparison) -> bool:
+    """Whether the worst element is NaN."""
+    return comparison.actual is not None and cmath.isnan(comparison.actual)
+
+
+def _is_infinite(comparison: Comparison) -> bool:
+    return comparison.actual is not None and cmath.isinf(comparison.actual)
 
 
 def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
@@ -175,12 +183,11 @@ def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
     Args:
         made: :attr:`kcheck.model.watched.WatchedLaunch.values`.
     """
-    nans, infinities = (
-        [finding for finding in made if finding.message.endswith(end)] for end in ("NaN", "infinite")
-    )
-    is_nan = comparison.why.startswith("NaN")
-    origins = nans if is_nan else infinities
-    if is_nan and any("inf" in finding.message for finding in nans):
+    seen = [(finding, finding.seen) for finding in made if isinstance(finding.seen, SpecialValue)]
+    nans = [finding for finding, special in seen if special.is_nan]
+    infinities = [finding for finding, special in seen if not special.is_nan]
+    origins = nans if _is_nan(comparison) else infinities
+    if _is_nan(comparison) and any(special.is_nan and special.of_infinity for _, special in seen):
         origins = [*infinities, *nans]
     told = dict.fromkeys(f"{finding.place.short}: {finding.message}" for finding in origins if finding.place)
     if not told or len(told) > _PLACES:

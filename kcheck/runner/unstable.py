@@ -9,7 +9,6 @@ Only the first failing case of each output is launched again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.model import Comparison, Finding, OpSpec, Status, Verdict
 from kcheck.model.noise import Noise
+from kcheck.model.outcome import KeptDigits
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array
@@ -39,8 +39,6 @@ _NEAR = 1 / 4
 """An error of less than this part of the original one is close to the reference."""
 _SECONDS = 20.0
 """Seconds after which nothing else is tried, because the kernel is slow."""
-_KEEPS = re.compile(r" keeps (\d+) of (\d+) bits")
-_TERM = " of the smaller term"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,9 @@ class _Trial:
             return ""  # another launch has another result
         if not self._explains(0):
             return ""
-        differences = [finding for finding in lost if not finding.message.endswith(_TERM)]
-        sums = [finding for finding in lost if finding.message.endswith(_TERM)]
+        kept = [(finding, finding.seen) for finding in lost if isinstance(finding.seen, KeptDigits)]
+        differences = [finding for finding, digits in kept if not digits.of_smaller_term]
+        sums = [finding for finding, digits in kept if digits.of_smaller_term]
         told = self._cancels(differences) or self._accumulates(sums)
         if not told:
             return ""
@@ -167,5 +166,4 @@ class _Trial:
 
 def _kept(finding: Finding) -> float:
     """The part of the digits that an operation keeps."""
-    found = _KEEPS.search(finding.message)
-    return int(found[1]) / int(found[2]) if found else 1.0
+    return finding.seen.part if isinstance(finding.seen, KeptDigits) else 1.0

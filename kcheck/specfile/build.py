@@ -181,7 +181,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 def _presentable(faults: list[Fault]) -> list[Fault]:
     """Each fault once, in the order of the files, with spaces instead of control characters: a message may quote a
     newline that an escape in the YAML text produced."""
-    return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.fix)) for f in faults})
+    return sorted({Fault(fault.span, _printable(fault.what), _printable(fault.fix)) for fault in faults})
+
+
+def _printable(text: str) -> str:
+    return _CONTROL.sub(" ", text) if _CONTROL.search(text) else text
 
 
 def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:

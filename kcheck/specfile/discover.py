@@ -12,7 +12,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.model.paths import OP_MARK, source_file
-from kcheck.nearest import nearest_file
+from kcheck.nearest import Suggestion, nearest_file
 from kcheck.specfile import calibration
 from kcheck.specfile.declared import declared_specs, read_spec
 from kcheck.specfile.extends import extended
@@ -102,7 +102,7 @@ def _fault(argument: Path, what: str, fix: str) -> Fault:
 def _near(path: Path) -> str:
     """A suggestion: ``did you mean`` and a similar path in the same folder; empty if there is none."""
     near = nearest_file(path.name, names_in(path.parent))
-    return f"did you mean {shown(path.parent / near)!r}?" if near else ""
+    return Suggestion(shown(path.parent / near)) if near else ""
 
 
 def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:

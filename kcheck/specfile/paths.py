@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
-from kcheck.nearest import did_you_mean, nearest_file
+from kcheck.nearest import Suggestion, did_you_mean, nearest_file
 from kcheck.span import as_typed
 from kcheck.symbolic import shorten
 
@@ -120,10 +120,10 @@ def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
 
 def _neighbour(root: Path, target: Path) -> str:
     """``did you mean``, from the files of the folder, or of a folder with a similar name."""
-    folder = target.parent
+    folder, near = target.parent, ""
     if folder.is_dir():
         file = nearest_file(target.name, names_in(folder))
-        near = f"did you mean {file!r}?" if file else ""
+        near = Suggestion(file) if file else near
     else:
         near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
     return near or f"paths are relative to the project root, {shown(root)!r}"

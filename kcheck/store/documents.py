@@ -39,6 +39,8 @@ from kcheck.model import (
     Verdict,
 )
 from kcheck.model.coverage import CodePoint
+from kcheck.model.note import Note
+from kcheck.model.outcome import InGap, KeptDigits, NotCompiling, SpecialValue
 from kcheck.model.shard import Part, PlannedSpec, Shard, Tally
 
 _KINDS: dict[str, type[Any]] = {
@@ -56,11 +58,15 @@ _KINDS: dict[str, type[Any]] = {
             FileCoverage,
             Finding,
             FunctionRef,
+            InGap,
+            KeptDigits,
+            NotCompiling,
             Part,
             PlannedSpec,
             Sanitized,
             Shard,
             Span,
+            SpecialValue,
             Tally,
             Verdict,
         ),
@@ -110,6 +116,8 @@ def _encode(value: object) -> Any:
         return {"is": "Status", "name": value.value}
     if isinstance(value, Strict):
         return {"is": "Strict"}
+    if isinstance(value, Note):
+        return {"is": "Note", "text": str(value), "kind": value.kind}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, datetime):
@@ -143,6 +151,8 @@ def _decode(document: Any) -> Any:
         return datetime.fromisoformat(document["at"])
     if document["is"] == "Status":
         return Status(document["name"])
+    if document["is"] == "Note":
+        return Note(document["text"], document["kind"])
     if document["is"] == "Strict":
         return STRICT
     is_a = str(_RENAMED_KINDS.get(document["is"], document["is"]))

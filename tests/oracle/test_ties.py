@@ -9,8 +9,8 @@ import pytest
 from oracle_bench import Bench
 
 from kcheck.model import Status
-from kcheck.model.verdict import tie_note
 from kcheck.oracle import judge
+from kcheck.oracle.judge import tie_note
 from kcheck.oracle.ties import Tie, tie_of
 
 EQUAL = Tie("x", "")
@@ -64,7 +64,7 @@ def test_indices_into_a_whole_array_are_understood() -> None:
 def test_a_wrong_index_of_an_equal_value_is_noted(bench: Bench) -> None:
     """The case fails, and the note says what the reference does; a wrong index of another value has no note."""
     spec = bench.spec("def ref(x):\n    return x.argmax(axis=1)\n", {"x": "float32"}, {"y": "int64"})
-    for picks, notes in (([2, 3, 3], (tie_note("op", "y", "x", FIRST.rule),)), ([0, 3, 3], ())):
+    for picks, notes in (([2, 3, 3], (tie_note("op", "y", FIRST),)), ([0, 3, 3], ())):
         arrays = bench.arrays(spec, {"x": X.astype(np.float32)}, {"y": (3,)})
         found = judge(spec, arrays, bench.outcome(arrays, {"y": np.array(picks)}))
         assert found.status is Status.FAILED

@@ -28,7 +28,7 @@ from kcheck.model import (
     SpecRefused,
     Status,
 )
-from kcheck.model.verdict import DIFFERING_COPIES
+from kcheck.model.note import Note
 from kcheck.report import ReportSettings, layout, progress_bar, wording
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import DetailRow
@@ -298,7 +298,7 @@ def test_copies_that_differ_are_a_note_of_verbose_and_of_a_spec_with_wrong_value
         "unwritten": [fake_events.case(status=Status.FAILED, findings=(Finding("unwritten", "x", array="y"),))],
     }[rule]
     failed = len(failing)
-    note = f"racecheck: kernels/k.py:31: {DIFFERING_COPIES}"
+    note = Note("racecheck: kernels/k.py:31: threads store copies of one value that differ", "background")
     events: list[Event] = [
         fake_events.started(),
         fake_events.spec_started("softmax"),

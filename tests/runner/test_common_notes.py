@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kcheck.model import Case, Status, Verdict
-from kcheck.model.verdict import rounding_note, tie_note
+from kcheck.oracle.judge import rounding_note, tie_note
+from kcheck.oracle.ties import Tie
 from kcheck.runner.common_notes import CommonNotes, not_of_all
 
 X = rounding_note("op", "x", "float16", "compute in float32")
-Y = tie_note("op", "y", "a", "the reference picks the first of equal values")
+Y = tie_note("op", "y", Tie("a", "the reference picks the first of equal values"))
 CASE = Case("op.yaml", "op", "iter_0", 0, {}, {}, {}, {}, {})
 
 

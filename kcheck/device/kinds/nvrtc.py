@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import re
 import sys
@@ -26,11 +25,10 @@ from kcheck.device.kinds.host_code import (
     whole,
     without,
 )
-from kcheck.device.kinds.signature import ASKING, CppParameter, Members, answer, from_json, question, to_json
+from kcheck.device.kinds.signature import ASKING, CppParameter, Members, answer, question
 from kcheck.device.kinds.unused import without_unused
 from kcheck.driver.install import settings
 
-_FORMAT = 5  # the version of the cached format
 _ROUNDS = 12  # of removing host code: each shows errors that the previous one hid
 INCLUDE = Path(__file__).parent / "include"
 """kcheck's headers: what nvcc declares without an #include, and the C and C++ headers that NVRTC lacks."""
@@ -106,19 +104,16 @@ def compile_source(source: Source, target: str) -> Compiled:
     """
     store = ObjectCache(settings(os.environ).cache / "nvrtc")
     key = None if source.headers is None else _key(source, target)
-    stored = None if key is None else store.get(key)
-    if stored is not None:
-        fields = json.loads(stored)
-        return Compiled(fields["ptx"], fields["entry"], tuple(map(from_json, fields["parameters"])))
-    made = _compile(source, target)
-    if key is not None:
-        rows = [to_json(parameter) for parameter in made.parameters]
-        store.put(key, json.dumps({"ptx": made.ptx, "entry": made.entry, "parameters": rows}).encode())
+    made: Compiled | None = None if key is None else store.load(key)
+    if made is None:
+        made = _compile(source, target)
+        if key is not None:
+            store.store(key, made)
     return made
 
 
 def _key(source: Source, target: str) -> str:
-    parts = [f"nvrtc {_FORMAT}", _versions(), target, source.file, source.expression]
+    parts = ["nvrtc", _versions(), target, source.file, source.expression]
     parts += [
         *source.folders,
         "",

@@ -70,8 +70,7 @@ def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
     try:
         module = parse(text, as_typed(path))
     except PtxError as error:
-        line, what = located(str(error), as_typed(path))
-        raise NotCompiled(_invalid(what, kernel, path, line)) from None
+        raise NotCompiled(_invalid(error.what, kernel, path, error.place.line if error.place else 1)) from None
     entry = find_entry(module, kernel.name, kernel.span)
     if faults := [
         Fault(Span(as_typed(path), line, 1), f"{name} is declared .extern, and the file does not define it", _LINK)
@@ -93,12 +92,6 @@ def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
 def _invalid(what: str, kernel: KernelRef, path: str, line: int) -> Finding:
     place = Span(as_typed(path), line, 1)
     return Finding("compile", f"does not compile: {what}", kernel=kernel.name, place=place)
-
-
-def located(message: str, file: str) -> tuple[int, str]:
-    """The line and the rest of ``file:line: what``; 1 and the whole message if it has a different form."""
-    line, _, what = message.removeprefix(f"{file}:").partition(": ")
-    return (int(line), what) if line.isdecimal() else (1, message)
 
 
 _LINK = "link the file that defines it, and give the linked PTX"

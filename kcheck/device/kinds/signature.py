@@ -4,8 +4,8 @@ with the kernel, read from the PTX, and removed from it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from kcheck.dataclass import dataclass
 
@@ -69,22 +69,6 @@ class CppParameter:
     element: str
     alignment: int = 1
     members: tuple[tuple[str, CppMember], ...] = ()
-
-
-def to_json(parameter: CppParameter) -> list[Any]:
-    """A parameter as JSON."""
-    members = [
-        [name, m.offset, m.size, m.is_pointer, m.is_class, m.element, m.exists] for name, m in parameter.members
-    ]
-    known = [parameter.size, parameter.is_pointer, parameter.is_class, parameter.element, parameter.alignment]
-    return [*known, members]
-
-
-def from_json(row: Sequence[Any]) -> CppParameter:
-    """A parameter from the JSON of :func:`to_json`."""
-    size, is_pointer, is_class, element, alignment, members = row
-    told = tuple((name, CppMember(*rest)) for name, *rest in members)
-    return CppParameter(size, is_pointer, is_class, element, alignment, told)
 
 
 def question(expression: str, members: Members) -> str:

@@ -148,7 +148,7 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
 
     def place(name: str, line: int) -> int:
         if name not in labels:
-            raise PtxError(f"{file}:{line}: no label {name} in {function.name}")
+            raise PtxError(f"no label {name} in {function.name}", file, line)
         return labels[name]
 
     blocks = []
@@ -158,15 +158,15 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
         if isinstance(end, Instruction) and end.opcode == "bra":
             target = end.operands[0] if len(end.operands) == 1 else None
             if not isinstance(target, Symbol):
-                raise PtxError(f"{file}:{end.line}: bra takes one label")
+                raise PtxError("bra takes one label", file, end.line)
             taken = place(target.name, end.line)
             successors = (taken, *after) if end.guard is not None else (taken,)
         elif isinstance(end, Instruction) and end.opcode == "brx":
             table = end.operands[1] if len(end.operands) == 2 else None
             if not isinstance(table, Symbol) or table.name not in function.branch_targets:
-                raise PtxError(f"{file}:{end.line}: brx.idx takes an index and the name of a .branchtargets")
+                raise PtxError("brx.idx takes an index and the name of a .branchtargets", file, end.line)
             if end.guard is not None:
-                raise PtxError(f"{file}:{end.line}: a guarded brx.idx is not supported")
+                raise PtxError("a guarded brx.idx is not supported", file, end.line)
             successors = tuple(place(name, end.line) for name in function.branch_targets[table.name])
         elif isinstance(end, Instruction) and end.opcode in RETURNS and end.guard is None:
             successors = ()
@@ -212,7 +212,7 @@ def _order(
                     pending.append((component, cut | {first}, parent, depth))
                 continue
             if depth >= _MAX_NESTING:
-                raise PtxError(f"{file}:{function.line}: loops nested more than {_MAX_NESTING} deep")
+                raise PtxError(f"loops nested more than {_MAX_NESTING} deep", file, function.line)
             entries = sorted(n for n in component if n == 0 or not before[n] <= component)
             header = entries[0] if entries else min(component)
             loops.append(Loop(header, component, len(entries) <= 1, parent))

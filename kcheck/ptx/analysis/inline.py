@@ -110,9 +110,7 @@ class _Expansion:
         for statement in function.body or ():
             self.statements += 1
             if self.statements > _MAX_STATEMENTS:
-                raise PtxError(
-                    f"{self.module.file}:{function.line}: {path[0]} is too large after inlining its calls"
-                )
+                raise PtxError(f"{path[0]} is too large after inlining its calls", self.module.file, function.line)
             renamed = _rename(statement, names, suffix)
             if (
                 isinstance(statement, Call)
@@ -132,19 +130,20 @@ class _Expansion:
         callee = self.module.functions[name]
         if name in path:
             raise PtxError(
-                f"{self.module.file}:{call.line}: call: {name} calls itself and has a barrier or waits for other "
-                "threads, which is not supported"
+                f"call: {name} calls itself and has a barrier or waits for other threads, which is not supported",
+                self.module.file,
+                call.line,
             )
         formal = (*callee.params, *callee.returns)
         actual = (*call.arguments, *call.returns)
         if len(callee.params) != len(call.arguments) or len(callee.returns) != len(call.returns):
-            raise PtxError(f"{self.module.file}:{call.line}: call: the arguments or results do not match {name}")
+            raise PtxError(f"call: the arguments or results do not match {name}", self.module.file, call.line)
         self.copies += 1
         suffix = f"@{self.copies}"
         names: dict[str, str] = {}
         for variable, operand in zip(formal, actual, strict=True):
             if not isinstance(operand, Symbol):
-                raise PtxError(f"{self.module.file}:{call.line}: call: arguments must be .param variables")
+                raise PtxError("call: arguments must be .param variables", self.module.file, call.line)
             names[variable.name] = operand.name
         for variable in callee.variables.values():
             new = f"{name}::{variable.name}" if variable.space == "shared" else variable.name + suffix

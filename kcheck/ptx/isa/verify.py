@@ -56,7 +56,7 @@ def verify_function(module: Module, function: Function) -> None:
     for name, targets in function.branch_targets.items():
         for target in targets:
             if target not in labels:
-                raise PtxError(f"{module.file}:{function.line}: {name} names {target}, which is not a label")
+                raise PtxError(f"{name} names {target}, which is not a label", module.file, function.line)
     checker = _Checker(module, function, labels)
     for statement in function.body or ():
         checker.check(statement)
@@ -76,7 +76,7 @@ class _Checker:
 
     def fail(self, statement: Statement, what: str) -> NoReturn:
         text = statement.mnemonic if isinstance(statement, Instruction) else "call"
-        raise PtxError(f"{self.module.file}:{statement.line}: {text}: {what}")
+        raise PtxError(f"{text}: {what}", self.module.file, statement.line)
 
     def check(self, statement: Statement) -> None:
         if isinstance(statement, Label):

@@ -104,7 +104,7 @@ def lower(
         raise ValueError(f"width {width} is not one of {WIDTHS}")
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
-        raise PtxError(f"{module.file}:1: no kernel {entry}")
+        raise PtxError(f"no kernel {entry}", module.file, 1)
     functions = called_functions(module, kernel)
     if width > 1 and any(map(control.is_collective, operations(functions))):
         width = 32

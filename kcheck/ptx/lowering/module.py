@@ -94,7 +94,7 @@ class ModuleLowering:
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
-        return PtxError(f"{self.module.file}:{line}: {what}")
+        return PtxError(what, self.module.file, line)
 
     def site(self, operation: Instruction | Call, space: str) -> int:
         """The number of a new site; in a second version of a kernel (``repeats``), the number from the first."""
@@ -277,7 +277,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
             if isinstance(value, Symbol):
                 if kind.bytes != 8:
                     raise PtxError(
-                        f"{module.file}:{variable.line}: an address in a .{variable.type} is not supported"
+                        f"an address in a .{variable.type} is not supported", module.file, variable.line
                     )
                 relocations.append((at, value.name, value.offset))
             else:
@@ -310,9 +310,7 @@ def _encode(value: Integer | Float, variable: Variable, module: Module) -> bytes
             return struct.pack("<f", number)
         except OverflowError:
             pass
-    raise PtxError(
-        f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit in .{kind.name}"
-    )
+    raise PtxError(f"an initial value of {variable.name} does not fit in .{kind.name}", module.file, variable.line)
 
 
 def _address(operation: Instruction) -> str:

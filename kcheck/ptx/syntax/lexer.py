@@ -46,7 +46,7 @@ _TOKEN = re.compile(
 
 def fail(file: str, line: int, what: str) -> NoReturn:
     """Raise PtxError at a place."""
-    raise PtxError(f"{file}:{line}: {what}")
+    raise PtxError(what, file, line)
 
 
 def tokenize(text: str, file: str) -> list[Token]:

@@ -50,7 +50,7 @@ def without_selectors(i: Instruction, file: str, new: New) -> Iterator[Instructi
 
 
 def _fail(i: Instruction, file: str, what: str) -> NoReturn:
-    raise PtxError(f"{file}:{i.line}: {i.mnemonic}: {what}")
+    raise PtxError(f"{i.mnemonic}: {what}", file, i.line)
 
 
 NEGATED_PRODUCT, NEGATED_ADDEND = "-ab", "-c"

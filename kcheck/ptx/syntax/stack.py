@@ -89,4 +89,4 @@ def _alignment(i: Instruction, file: str) -> int:
 
 
 def _fail(i: Instruction, file: str, what: str) -> NoReturn:
-    raise PtxError(f"{file}:{i.line}: {i.mnemonic}: {what}")
+    raise PtxError(f"{i.mnemonic}: {what}", file, i.line)

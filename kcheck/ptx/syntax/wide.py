@@ -59,4 +59,4 @@ def _parts(i: Instruction, file: str, operand: Operand, halves: Halves) -> Vecto
 
 
 def _fail(i: Instruction, file: str, what: str) -> NoReturn:
-    raise PtxError(f"{file}:{i.line}: {i.mnemonic}: {what}")
+    raise PtxError(f"{i.mnemonic}: {what}", file, i.line)

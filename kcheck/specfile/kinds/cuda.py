@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kcheck.model import CompileOptions, CudaOptions, Expression
-from kcheck.nearest import did_you_mean
+from kcheck.nearest import Suggestion, did_you_mean
 from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.kinds.text import read_kernels
@@ -21,22 +21,22 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++23")
 _OURS = {
-    "lineinfo": "kcheck always writes line information",
-    "generate-line-info": "kcheck always writes line information",
-    "arch": "kcheck compiles for the device and for `artifact: targets`",
-    "gpu-architecture": "kcheck compiles for the device and for `artifact: targets`",
-    "device-debug": "write `debug: true` in compile",
-    "G": "write `debug: true` in compile",
-    "std": "write `std: c++17` in compile",
-    "relocatable-device-code": "kcheck needs whole programs",
-    "rdc": "kcheck needs whole programs",
-    "dlto": "kcheck needs PTX",
-    "dlink-time-opt": "kcheck needs PTX",
-    "optix-ir": "kcheck needs PTX",
-    "I": "write `include: [folder]` in compile",
-    "include-path": "write `include: [folder]` in compile",
+    "lineinfo": (": kcheck always writes line information", "remove it"),
+    "generate-line-info": (": kcheck always writes line information", "remove it"),
+    "arch": (": kcheck compiles for the device and for `artifact: targets`", "remove it"),
+    "gpu-architecture": (": kcheck compiles for the device and for `artifact: targets`", "remove it"),
+    "device-debug": ("", "write `debug: true` in compile"),
+    "G": ("", "write `debug: true` in compile"),
+    "std": ("", "write `std: c++17` in compile"),
+    "relocatable-device-code": (": kcheck needs whole programs", "remove it"),
+    "rdc": (": kcheck needs whole programs", "remove it"),
+    "dlto": (": kcheck needs PTX", "remove it"),
+    "dlink-time-opt": (": kcheck needs PTX", "remove it"),
+    "optix-ir": (": kcheck needs PTX", "remove it"),
+    "I": ("", "write `include: [folder]` in compile"),
+    "include-path": ("", "write `include: [folder]` in compile"),
 }
-"""Options of NVRTC that kcheck sets itself, with the reason or the fix."""
+"""Options of NVRTC that kcheck sets itself: the reason, as a part of the message, and the fix."""
 
 
 class Cuda(Kind):
@@ -65,7 +65,7 @@ class Cuda(Kind):
         kernel = read.kernels.get(last)
         if kernel is not None and kernel.namespace and name == last and not read.usings:
             what = f"kernel: {last!r} is in the namespace {kernel.namespace!r} of {shown(file)}"
-            reader.fault(node.span, what, f"did you mean {f'{kernel.namespace}::{last}'!r}?")
+            reader.fault(node.span, what, Suggestion(f"{kernel.namespace}::{last}"))
             return None
         if kernel is None:
             return FoundKernel(name, arguments)
@@ -171,8 +171,7 @@ def _options(reader: Reader, node: YamlNode | None) -> Iterator[str]:
         if text is None:
             continue
         if (why := _refused(text)) is not None:
-            fix = why if why.startswith("write") else "remove it"
-            reason = "" if why.startswith("write") else f": {why}"
+            reason, fix = why
             reader.fault(item.span, f"the option {shorten(text)!r} is not allowed in a spec{reason}", fix)
         elif not text.startswith("-"):
             reader.fault(item.span, f"{shorten(text)!r} is not an option of NVRTC", "options begin with '-'")
@@ -180,8 +179,8 @@ def _options(reader: Reader, node: YamlNode | None) -> Iterator[str]:
             yield text
 
 
-def _refused(option: str) -> str | None:
-    """Why a spec may not set an option of NVRTC; None if it may."""
+def _refused(option: str) -> tuple[str, str] | None:
+    """Why a spec may not set an option of NVRTC, and the fix; None if it may."""
     name = option.strip().lstrip("-").partition("=")[0].strip()
     if name.startswith("I") and not option.startswith("--"):
         name = "I"
