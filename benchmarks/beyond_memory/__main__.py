@@ -149,7 +149,7 @@ def main() -> int:
     middle = sorted(seconds)[len(seconds) // 2]
     summary = (
         f"Written by `make evidence-sizes`: {len(rows)} kernels, {len(rows) - len(missed)} of their twins found, "
-        f"{len(alarms)} false alarms. A second run of a spec with 22 cases takes {middle:.1f} s (median; the longest "
+        f"{len(alarms)} false alarms. A second run of a spec with 22 cases takes {middle:.1f} s (median; at most "
         f"{max(seconds):.1f} s)."
     )
     head = (
