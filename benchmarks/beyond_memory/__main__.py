@@ -44,7 +44,7 @@ class Run:
 
 
 def narrow_cuda(text: str) -> str:
-    """C++ without 64-bit integers, but for parameters."""
+    """C++ without 64-bit integers, except parameters."""
     text = text.replace("(unsigned long long)(long long)", "").replace("(long long)", "(int)")
     return re.sub(r"long long (i|j|at|base) =", r"int \1 =", text)
 
