@@ -26,6 +26,7 @@ from typing import Any
 
 import click
 
+from kcheck import children
 from kcheck.cli.exits import Exit
 from kcheck.cli.leaving import leave
 from kcheck.cli.notices import Notices
@@ -134,40 +135,36 @@ def _round(
     """
     seen.stamps = dict(_stamps({*seen.stamps, *_places(paths, recursive)}))  # until the round reports its own
     seen.follow()
-    child, reads, writes = _fork()
-    if child == 0:
-        _child(writes, seen, paths, recursive, changed, run)
+    child, reads = _fork(lambda writes: _child(writes, seen, paths, recursive, changed, run))
     try:
         return _follow(child, reads, seen, changed)
     except KeyboardInterrupt:
-        if not _ended(child, GRACE):  # a terminal sends Ctrl-C to both processes; `kill -INT` may not
+        if not children.ended(child, GRACE):  # a terminal sends Ctrl-C to both processes; `kill -INT` may not
             _end(child)
         raise
     finally:
         os.close(reads)
 
 
-def _fork() -> tuple[int, int, int]:
-    """(child, the end of a pipe that the parent reads, the end that the child writes); child is 0 in the child."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+def _fork(work: Callable[[int], int | None]) -> tuple[int, int]:
+    """Fork a process that works, with the end of a pipe that it writes to; returns it and the other end."""
     reads, writes = os.pipe()
-    child = os.fork()
-    os.close(reads if child == 0 else writes)
-    return child, reads, writes
+
+    def in_it() -> int | None:
+        os.close(reads)
+        return work(writes)
+
+    child = children.fork(in_it)
+    os.close(writes)
+    return child, reads
 
 
 def in_child(function: Callable[[], object]) -> Any:
     """The result of a function, called in a forked process and sent back as JSON; None if it raises."""
-    child, reads, writes = _fork()
-    if child == 0:
-        try:
-            _tell(writes, function())
-        finally:
-            os._exit(0)
+    child, reads = _fork(lambda writes: _tell(writes, function()))
     with os.fdopen(reads, "rb") as pipe:
         answer = pipe.read()
-    os.waitpid(child, 0)
+    children.wait(child)
     return json.loads(answer) if answer else None
 
 
@@ -178,8 +175,8 @@ def _child(
     recursive: bool,
     changed: set[str] | None,
     run: Callable[[Round], int],
-) -> None:
-    """Run a round in the forked process, then end the process."""
+) -> int:
+    """Run a round in the forked process; returns its exit code."""
     from kcheck.specfile import discover, files_of
 
     sys.dont_write_bytecode = True  # a .pyc is out of date only if the source is a second older or newer
@@ -201,7 +198,7 @@ def _child(
         code = Exit.INTERRUPTED
     finally:
         leave(code)
-        os._exit(code)
+    return code
 
 
 def _tell(writes: int, message: object) -> None:
@@ -221,7 +218,7 @@ def _follow(child: int, reads: int, seen: _Watch, changed: set[str] | None) -> s
             for line in lines:
                 _take(seen, json.loads(line))
             if not data:
-                os.waitpid(child, 0)
+                children.wait(child)
                 return set()
         elif edited := _edited(seen):
             click.echo(f"kcheck: {_names(edited)} changed; running again", err=True)
@@ -245,19 +242,8 @@ def _take(seen: _Watch, message: dict[str, object]) -> None:
 def _end(child: int) -> None:
     """Interrupt a round, so that it closes its store and restores the terminal; kill it if it does not end."""
     os.kill(child, signal.SIGINT)
-    if not _ended(child, PATIENCE):
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def _ended(child: int, patience: float) -> bool:
-    """Whether a round ends within ``patience`` seconds."""
-    deadline = time.monotonic() + patience
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    if not children.ended(child, PATIENCE):
+        children.kill(child)
 
 
 def _wait(seen: _Watch) -> set[str]:

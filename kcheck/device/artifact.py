@@ -3,7 +3,7 @@ nvdisasm if it is installed.
 
 On the cpu device, the PTX that ran is used. Numba's simulator replaces ``numba.cuda`` for the whole process, so
 a run on the simulator compiles in a child process, once per spec, in parallel with the cases: ``python -m
-kcheck.device.artifact`` reads a request and writes its answer as JSON.
+kcheck.device.artifact`` reads a request and writes its answer, as pickles.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
-import json
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -28,8 +28,8 @@ from kcheck.device.disassembler import ToolFailed
 from kcheck.driver.compile_errors import explain
 from kcheck.driver.link import patch_variables
 from kcheck.errors import InternalError, KernelError
-from kcheck.model import FunctionRef, KernelRef, Span
-from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
+from kcheck.model import Fault, FunctionRef, KernelRef, Span
+from kcheck.model.compiled import ArrayType, CompiledKernel, ScalarType, Signature
 from kcheck.span import as_typed
 from kcheck.specfile.load import load_function
 
@@ -95,8 +95,8 @@ class Compilation:
         self._kernel = kernel
         self._request = {
             "root": root,
-            "kernel": asdict(replace(kernel, given=None)),
-            "signatures": [[to_json(part) for part in signature] for signature in signatures],
+            "kernel": replace(kernel, given=None),
+            "signatures": list(signatures),
             "targets": list(targets),
             "sass": sass,
         }
@@ -114,27 +114,26 @@ class Compilation:
             KernelError: the child cannot load the kernel's file.
             InternalError: the child ended without an answer.
         """
-        answer = self._answer()
-        if any(text in row["problem"] for row in answer["kernels"] for text in _NO_LINES):
+        kernels = self._answer()
+        if any(text in kernel.problem for kernel in kernels for text in _NO_LINES):
             self._child = Child(__name__, self._request | {"lineinfo": False})
-            answer = self._answer()
-        return tuple(_compiled(row) for row in answer["kernels"])
+            kernels = self._answer()
+        return kernels
 
     def cancel(self) -> None:
         """End the child."""
         self._child.kill()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> tuple[CompiledKernel, ...]:
         try:
-            code, text, log = self._child.wait(_SECONDS)
+            code, content, log = self._child.wait(_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise InternalError(f"compiling {self._kernel} took more than {_SECONDS} s") from error
         if code != 0:
             raise InternalError(f"the compiler process for {self._kernel} ended with {code}\n{log}")
-        answer: dict[str, Any] = json.loads(text)
-        if "unloadable" in answer:
-            fault = answer["unloadable"]
-            raise KernelError(Span(**fault["span"]), fault["what"], fault["fix"])
+        answer: tuple[CompiledKernel, ...] | Fault = pickle.loads(content)
+        if isinstance(answer, Fault):
+            raise KernelError(answer.span, answer.what, answer.fix)
         return answer
 
 
@@ -262,22 +261,6 @@ def numba_type(part: ArrayType | ScalarType) -> Any:
     return types.Array(scalar, part.ndim, part.layout, aligned=True)
 
 
-def to_json(part: ArrayType | ScalarType) -> list[Any]:
-    return [part.dtype, part.ndim, part.layout] if isinstance(part, ArrayType) else [part.dtype]
-
-
-def from_json(row: Sequence[Any]) -> ArrayType | ScalarType:
-    return ArrayType(row[0], row[1], row[2]) if len(row) == 3 else ScalarType(row[0])
-
-
-def _compiled(row: dict[str, Any]) -> CompiledKernel:
-    resources = row["resources"] and Resources(**row["resources"])
-    signature = tuple(from_json(part) for part in row["signature"])
-    return CompiledKernel(
-        **(row | {"place": Span(**row["place"]), "signature": signature, "resources": resources})
-    )
-
-
 @contextlib.contextmanager
 def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
     """Compile the device functions that a kernel calls for the first target, with lines if the kernel has them.
@@ -310,32 +293,31 @@ def _not_compiled_on_import() -> Iterator[None]:
         dispatchers.compile, dispatchers.disable_compile = compile_for, disable
 
 
-def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
-    function = KernelRef(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+def _answer(
+    request: dict[str, Any], load: Callable[..., Any] = load_function
+) -> tuple[CompiledKernel, ...] | Fault:
+    function: KernelRef = request["kernel"]
     try:
         with _no_device_needed(request["targets"], request["lineinfo"]), _not_compiled_on_import():
             dispatcher = load(request["root"], function)
     except KernelError as error:
-        return {"unloadable": asdict(error.fault)}
+        return error.fault
     if not hasattr(dispatcher, "py_func"):
-        return {"unloadable": asdict(_no_kernel(function).fault)}
-    signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
+        return _no_kernel(function).fault
     patch_variables(import_module("numba.cuda.debuginfo"))
     with _no_device_needed(request["targets"], request["lineinfo"]):
-        kernels = compile_kernel(
+        return compile_kernel(
             dispatcher,
-            signatures,
+            request["signatures"],
             request["targets"],
             request["lineinfo"],
             sass=request["sass"],
             name=function.name,
         )
-    rows = [asdict(k) | {"signature": [to_json(part) for part in k.signature]} for k in kernels]
-    return {"kernels": rows}
 
 
 if __name__ == "__main__":
     # The user's module may print on import; that must not be part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
-        text = json.dumps(_answer(json.loads(sys.stdin.buffer.read())))
-    sys.stdout.buffer.write(text.encode())
+        answer = pickle.dumps(_answer(pickle.load(sys.stdin.buffer)))
+    sys.stdout.buffer.write(answer)

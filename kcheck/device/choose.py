@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from kcheck import children
 from kcheck.dataclass import dataclass
 from kcheck.device.base import Device
 from kcheck.device.cuda import CudaBackend, driver_answers
@@ -74,10 +75,7 @@ def warm(name: str, targets: Sequence[str] = (), *, compiles: bool = True) -> No
 
 def _driver_answers_in_child() -> bool:
     """Like :func:`driver_answers`, in a child: it initializes the driver, which does not survive a fork."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if driver_answers() else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return children.wait(children.fork(lambda: 0 if driver_answers() else 1)) == 0
 
 
 def unused(name: str) -> Device:

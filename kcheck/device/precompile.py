@@ -12,24 +12,25 @@ whole cases, one for each code: that compiles what the case itself would.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from kcheck.device.artifact import NoNumbaType, compile_kernel, from_json, numba_type, to_json
-from kcheck.device.child import Child, Forked, may_fork
+from kcheck.children import Forked, may_fork
+from kcheck.device.artifact import NoNumbaType, compile_kernel, numba_type
+from kcheck.device.child import Child
 from kcheck.device.specialize import in_order, of_any_stride
 from kcheck.driver.compile_errors import is_compiler_error
 from kcheck.driver.install import threads
 from kcheck.driver.kernel_cache import KeptKernels, kept_kernels
 from kcheck.errors import KcheckError, KernelError, PtxError
-from kcheck.model import Case, KernelRef, OpSpec, Span
+from kcheck.model import Case, OpSpec
 from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
@@ -155,8 +156,8 @@ def _child(
     request = {
         "files": loaded_files(),
         "root": spec.root,
-        "kernel": asdict(replace(spec.kernel, given=None)),
-        "signatures": [[to_json(part) for part in signature] for signature in missing],
+        "kernel": replace(spec.kernel, given=None),
+        "signatures": missing,
         "targets": list(targets),
         "sanitizers": sorted(sanitizers),
     }
@@ -207,12 +208,10 @@ def _answer(request: dict[str, Any]) -> None:
     for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)
-    function = KernelRef(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
-    signatures = [tuple(from_json(part) for part in row) for row in request["signatures"]]
-    dispatcher = load_function(request["root"], function)
-    _compile(dispatcher, signatures, request["targets"], request["sanitizers"])
+    dispatcher = load_function(request["root"], request["kernel"])
+    _compile(dispatcher, request["signatures"], request["targets"], request["sanitizers"])
 
 
 if __name__ == "__main__":
     os.nice(5)  # the cases come first
-    _answer(json.loads(sys.stdin.buffer.read()))
+    _answer(pickle.load(sys.stdin.buffer))

@@ -12,22 +12,21 @@ Sources: user_namespaces(7), landlock(7), seccomp(2), setrlimit(2); numbers of s
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import platform
 import resource
-import signal
 import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+from kcheck import children
 from kcheck.dataclass import dataclass
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _libc = ctypes.CDLL(None, use_errno=True)
 
-_PDEATHSIG, _NO_NEW_PRIVS, _SECCOMP, _SECCOMP_FILTER = 1, 38, 22, 2
+_NO_NEW_PRIVS, _SECCOMP, _SECCOMP_FILTER = 38, 22, 2
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (1 << n for n in (17, 26, 27, 28, 29, 30))
 _PRIVATE, _RECURSIVE = 1 << 18, 1 << 14
 _NO_SUID_DEV_EXEC = 2 | 4 | 8
@@ -82,23 +81,19 @@ def confine(folder: str, readable: Sequence[str], limits: ProcessLimits, then: C
         Its exit code, or minus the number of the signal that killed it.
     """
     spaces = _leave_namespaces()
-    confined = os.fork()
-    if confined == 0:
-        code = 70
-        try:
-            _libc.prctl(_PDEATHSIG, signal.SIGKILL)
-            if spaces:
-                _mount(folder, limits.disk)
-            _limit(limits)
-            _drop_capabilities()
-            _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
-            _landlock(folder, readable)
-            _seccomp()
-            then()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(confined, 0)[1])
+
+    def work() -> None:
+        children.die_with_parent()
+        if spaces:
+            _mount(folder, limits.disk)
+        _limit(limits)
+        _drop_capabilities()
+        _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+        _landlock(folder, readable)
+        _seccomp()
+        then()
+
+    return children.wait(children.fork(work))
 
 
 def lacking() -> tuple[str, ...]:
@@ -112,13 +107,7 @@ def lacking() -> tuple[str, ...]:
 
 
 def _works(test: Callable[[], bool]) -> bool:
-    process = os.fork()
-    if process == 0:
-        code = 1
-        with contextlib.suppress(OSError):
-            code = 0 if test() else 1
-        os._exit(code)
-    return os.waitpid(process, 0)[1] == 0
+    return children.wait(children.fork(lambda: 0 if test() else 1)) == 0
 
 
 def _leave_namespaces() -> bool:

@@ -10,21 +10,19 @@ milliseconds, and it knows nothing of the problem.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import json
 import os
 import signal
 import socket
-import sys
 from typing import Any
 
+from kcheck import children
 from kcheck.grading.channel import ByteChannel
 from kcheck.grading.sandbox import ProcessLimits, confine
 
 CONTROL = 3
 """The file descriptor of the connection to the grader."""
-_PDEATHSIG = 1
 
 
 def main(kind: str) -> None:
@@ -33,7 +31,7 @@ def main(kind: str) -> None:
     Args:
         kind: of the kernels, as in ``KernelRef.kind``: what is imported for them.
     """
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    children.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     _import(kind)
@@ -45,7 +43,7 @@ def main(kind: str) -> None:
         with socket.socket(fileno=ends[0]) as end:
             process = _forked(json.loads(content), end, control)
         control.sendall(json.dumps({"kind": "started", "process": process}).encode() + b"\n")
-        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        code = children.wait(process)
         with contextlib.suppress(BrokenPipeError):
             control.sendall(json.dumps({"kind": "ended", "code": code}).encode() + b"\n")
 
@@ -87,26 +85,18 @@ def _import_torch() -> None:
 
 
 def _forked(request: dict[str, Any], end: socket.socket, control: socket.socket) -> int:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    def work() -> int:
+        children.die_with_parent()
         os.setsid()
         control.close()
-        code = _confined(request, end)
-    finally:
-        os._exit(code)
+        return _confined(request, end)
+
+    return children.fork(work)
 
 
 def _confined(request: dict[str, Any], end: socket.socket) -> int:
     folder = request["folder"]
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(nothing, stream)
+    children.without_streams()
     os.closerange(CONTROL, end.fileno())
     os.closerange(end.fileno() + 1, 256)
     os.environ.update({"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")})

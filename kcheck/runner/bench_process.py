@@ -9,7 +9,6 @@ Args:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pickle
 import signal
@@ -17,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
+from kcheck.children import die_with_pipe
 from kcheck.device import choose_for
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import OpSpec
@@ -61,17 +61,11 @@ def _serve(pipe: Connection) -> None:
         serve(_Channel(pipe, folder), lambda: choose_for(specs, setup.device, setup.targets), specs, options)
 
 
-def _end_with(other: int) -> None:
-    """End this process when the other end of a pipe is closed: Linux sends SIGIO, which by default ends it."""
-    fcntl.fcntl(other, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(other, fcntl.F_SETFL, fcntl.fcntl(other, fcntl.F_GETFL) | os.O_ASYNC)
-
-
 def main() -> None:
     """Run cases until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C
     pipe = Connection(int(sys.argv[1]))
-    _end_with(int(sys.argv[2]))
+    die_with_pipe(int(sys.argv[2]))
     with contextlib.suppress(EOFError, ConnectionError):
         try:
             _serve(pipe)

@@ -1,21 +1,19 @@
 """Worker processes on this machine: forked from this one, which has imported what they need.
 
 A worker ends when this process ends, for any reason: it sees the end of its pipe, or, while it does not read the
-pipe, Linux kills it (``prctl(2)``, PR_SET_PDEATHSIG).
+pipe, Linux kills it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import sys
-import warnings
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Self
 
+from kcheck import children
 from kcheck.device import Device
 from kcheck.errors import InternalError, UserError
 from kcheck.model import OpSpec
@@ -23,7 +21,6 @@ from kcheck.runner.options import Options
 from kcheck.runner.remote import Died, Message
 from kcheck.runner.worker import Task, serve
 
-_PR_SET_PDEATHSIG = 1
 _RESTARTS = 100
 """How many workers may die in one run: enough for a kernel that ends the process in many cases."""
 
@@ -62,10 +59,7 @@ class Processes:
     def __exit__(self, *raised: object) -> None:
         for pipe, process in zip(self._pipes, self._ids, strict=True):
             pipe.close()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process, 0)
+            children.kill(process)
         self._pipes, self._ids = [], []
 
     def begin(self, specs: Sequence[OpSpec]) -> int:
@@ -98,7 +92,7 @@ class Processes:
         return found
 
     def _replaced(self, worker: int) -> Died:
-        why = _ending(os.waitpid(self._ids[worker], 0)[1])
+        why = children.ending(children.wait(self._ids[worker]))
         self._pipes[worker].close()
         self._restarts += 1
         if self._restarts > _RESTARTS:
@@ -111,7 +105,7 @@ class Processes:
         try:
             said = pipe.recv()
         except (EOFError, OSError):
-            why = _ending(os.waitpid(self._ids.pop(self._pipes.index(pipe)), 0)[1])
+            why = children.ending(children.wait(self._ids.pop(self._pipes.index(pipe))))
             self._pipes.remove(pipe)
             raise InternalError(f"a worker process ended before its first case: {why}") from None
         if isinstance(said, UserError):
@@ -121,23 +115,15 @@ class Processes:
     def _start(self, number: int) -> None:
         ours, theirs = Pipe()
         parent = os.getpid()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        with warnings.catch_warnings():
-            # Python 3.12 warns about a fork with threads; the only one here draws the progress bar.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process = os.fork()
-        if process == 0:
-            code = 1
-            try:
-                _settle(parent, number)
-                for pipe in [ours, *self._pipes]:
-                    with contextlib.suppress(OSError):  # the pipe of a replaced process is already closed
-                        pipe.close()
-                serve(theirs, self._choose, self._specs, self._options)
-                code = 0
-            finally:
-                os._exit(code)
+
+        def work() -> None:
+            _settle(parent)
+            for pipe in [ours, *self._pipes]:
+                with contextlib.suppress(OSError):  # the pipe of a replaced process is already closed
+                    pipe.close()
+            serve(theirs, self._choose, self._specs, self._options)
+
+        process = children.fork(work)
         theirs.close()
         if number < len(self._pipes):
             self._pipes[number], self._ids[number] = ours, process
@@ -150,23 +136,9 @@ def _ready(pipes: Sequence[Connection], seconds: float | None) -> list[Connectio
     return [pipe for pipe in wait(pipes, seconds) if isinstance(pipe, Connection)]
 
 
-def _settle(parent: int, number: int) -> None:
+def _settle(parent: int) -> None:
     """Make a forked process a worker: it ignores Ctrl-C, which the parent handles, and it ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before the call
-        os._exit(1)
-
-
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"{signal.Signals(-code).name}"
-    return f"signal {-code}"
+    children.without_streams(0, 0)
+    children.die_with_parent(parent)

@@ -6,10 +6,8 @@ process must not end the worker. It ends with the worker, and with the client to
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +16,7 @@ import weakref
 from collections.abc import Mapping
 from multiprocessing.connection import Connection, Pipe
 
+from kcheck.children import ending
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.runner.mirror import Manifest, kept_contents
@@ -144,11 +143,7 @@ class CaseProcess:
             return "stopped"
         code = process.wait()
         self.stop()
-        if code >= 0:
-            return f"exit code {code}"
-        with contextlib.suppress(ValueError):
-            return signal.Signals(-code).name
-        return f"signal {-code}"
+        return ending(code)
 
 
 def lacking(digests: tuple[str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The database file: finds, creates and upgrades it; errors say how to fix a file that cannot be used.
+"""The database file: finds and creates it; errors say how to fix a file that cannot be used.
 
 It has a write-ahead log, so that runs can write at the same time and readers never wait. ``synchronous=NORMAL``:
 committed data survives the process, even if it is killed, without waiting for the disk; a power failure may lose
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kcheck.span import as_typed
 from kcheck.store.documents import StoreError, StoreFull
-from kcheck.store.schema import APPLICATION_ID, MIGRATIONS
+from kcheck.store.schema import APPLICATION_ID, TABLES, VERSION
 
 FOLDER, FILE = ".kcheck", "store.db"
 BUSY_SECONDS = 30.0
@@ -36,7 +36,7 @@ def open_for_writing(root: Path) -> sqlite3.Connection:
     """Open the store of a project; create it if it does not exist.
 
     Raises:
-        StoreError: no permission, a full disk, or a damaged or newer database.
+        StoreError: no permission, a full disk, or a damaged database or one of another version.
     """
     file = database_file(root)
     with explained(file):
@@ -68,13 +68,13 @@ def open_for_reading(root: Path) -> sqlite3.Connection | None:
     """Open the store of a project; None if it does not exist yet. The folder may be read-only.
 
     Raises:
-        StoreError: it is damaged, or newer than this kcheck.
+        StoreError: it is damaged, or of another version.
     """
     file = database_file(root)
     if not file.exists():
         return None
     if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK):
-        return open_for_writing(root)  # also applies migrations
+        return open_for_writing(root)
     with explained(file):
         uri = f"{file.absolute().as_uri()}?immutable=1"  # a write-ahead log cannot be shared without writing
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
@@ -139,14 +139,16 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     version = _version(connection, file)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if version < len(MIGRATIONS):
-        _use_log(connection)
-        with transaction(connection):
-            for steps in MIGRATIONS[_version(connection, file) :]:  # another process may have been faster
-                for statement in steps:
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    if version:
+        return
+    _use_log(connection)
+    with transaction(connection):
+        if _version(connection, file):
+            return  # another process was faster
+        for statement in TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
@@ -163,7 +165,7 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    """The number of migrations that were applied to the database; 0 if it is new."""
+    """The version of the tables of a database; 0 if it is new."""
     # One query for all three, because another process may be creating the tables.
     version, application, tables = connection.execute(
         """SELECT (SELECT user_version FROM pragma_user_version),
@@ -173,9 +175,12 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
     where = as_typed(str(file))
     if application != APPLICATION_ID and (version or tables):
         raise StoreError(f"{where}: this is another program's database; move it elsewhere")
-    if version > len(MIGRATIONS):
+    if version > VERSION:
         raise StoreError(
-            f"{where}: written by a newer kcheck (store {version}; this kcheck supports {len(MIGRATIONS)}); "
+            f"{where}: written by a newer kcheck (store {version}; this kcheck supports {VERSION}); "
             "upgrade kcheck, or run with --no-store"
         )
+    if 0 < version < VERSION:
+        aside = f"mv {shlex.quote(where)} {shlex.quote(f'{where}.{version}')}"
+        raise StoreError(f"{where}: written by a kcheck before 1.0 (store {version}); move it aside: {aside}")
     return int(version)

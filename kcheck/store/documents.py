@@ -73,9 +73,6 @@ _KINDS: dict[str, type[Any]] = {
         *(CaseFinished, RunFinished, RunStarted, SpecFinished, SpecRefused, SpecStarted),
     )
 }
-_RENAMED_KINDS = {"Spread": "ErrorMap"}
-_RENAMED_FIELDS = {("Finding", "mend"): "fix", ("Comparison", "spread"): "error_map"}
-"""Names in stores of kcheck 0.1, with the current names."""
 _T = TypeVar("_T")
 
 
@@ -155,8 +152,6 @@ def _decode(document: Any) -> Any:
         return Note(document["text"], document["kind"])
     if document["is"] == "Strict":
         return STRICT
-    is_a = str(_RENAMED_KINDS.get(document["is"], document["is"]))
-    kind = _KINDS[is_a]
+    kind = _KINDS[document["is"]]
     known = {field.name for field in dataclasses.fields(kind)}
-    named = {_RENAMED_FIELDS.get((is_a, name), name): part for name, part in document.items()}
-    return kind(**{name: _decode(part) for name, part in named.items() if name in known})
+    return kind(**{name: _decode(part) for name, part in document.items() if name in known})

@@ -404,8 +404,6 @@ class Store:
 
     def listed(self) -> list[str]:
         """The full ids of the failures of the last list; an empty list if there is none."""
-        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'listed'"):  # an older store, read-only
-            return []
         return [letters(digest) for (digest,) in self._rows("SELECT digest FROM listed ORDER BY number")]
 
     def collect(self, limits: Limits) -> tuple[Forgotten, int, int]:

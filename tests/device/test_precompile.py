@@ -10,7 +10,7 @@ import pytest
 from cpu_project import HEAD, environment
 
 from kcheck.cases import plan
-from kcheck.device.child import may_fork
+from kcheck.children import may_fork
 from kcheck.device.specialize import in_order, signatures
 
 KERNEL = "@cuda.jit\ndef twice(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i] + x[i]\n"

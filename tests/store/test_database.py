@@ -14,7 +14,7 @@ from stored_runs import Runs, verdict
 from kcheck.model import Status
 from kcheck.store import Store, StoreError
 from kcheck.store import database as db
-from kcheck.store.schema import MIGRATIONS
+from kcheck.store.schema import TABLES, VERSION
 
 
 def file(root: Path) -> Path:
@@ -53,7 +53,13 @@ def cut(path: Path) -> None:
 
 def newer(path: Path) -> None:
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+
+
+def older(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
     connection.close()
 
 
@@ -77,8 +83,9 @@ def folder(path: Path) -> None:
         (cut, "the store is damaged"),
         (
             newer,
-            f"by a newer kcheck (store {len(MIGRATIONS) + 1}; this kcheck supports {len(MIGRATIONS)}); upgrade",
+            f"by a newer kcheck (store {VERSION + 1}; this kcheck supports {VERSION}); upgrade",
         ),
+        (older, "by a kcheck before 1.0 (store 2); move it aside: mv "),
         (foreign, "this is another program's database; move it elsewhere"),
         (folder, "unable to open database file"),
     ],
@@ -183,15 +190,12 @@ def test_two_that_make_the_store_at_once_both_land(tmp_path: Path, attempt: int)
     assert [run.passed for run in Store.open(tmp_path).runs()] == [5] * 8
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(runs: Runs, tmp_path: Path, monkeypatch) -> None:
-    """A version is reached whole or not at all, and what was stored before is there afterwards."""
+def test_a_store_is_created_whole_or_not_at_all(runs: Runs, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(db, "TABLES", (*TABLES, TABLES[0]))
     runs(verdict())
-    more = (*MIGRATIONS, ("CREATE TABLE added (x)", "CREATE TABLE added (x)"))
-    monkeypatch.setattr(db, "MIGRATIONS", more)
-    runs(verdict())
-    assert "table added already exists" in runs.warnings[0]
-    monkeypatch.setattr(db, "MIGRATIONS", (*MIGRATIONS, ("CREATE TABLE added (x)",)))
+    assert "table runs already exists" in runs.warnings[0]
+    monkeypatch.undo()
     runs(verdict())
     (failure,) = Store.open(tmp_path).failures()
-    assert failure.times == 2
-    assert Store.open(tmp_path)._rows("PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
+    assert failure.times == 1
+    assert Store.open(tmp_path)._rows("PRAGMA user_version") == [(VERSION,)]

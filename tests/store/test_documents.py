@@ -1,22 +1,34 @@
-"""Stored values read back as they were, also from stores that an earlier version wrote."""
+"""Stored values read back as they were."""
 
 from __future__ import annotations
 
-import json
+import pickle
+from dataclasses import replace
 
-from kcheck.model import Comparison, Element, ErrorMap, Finding
+import pytest
+
+from kcheck.model import Case, Finding, Status, Verdict
+from kcheck.model.note import Note, is_note
+from kcheck.model.outcome import InGap, KeptDigits, NotCompiling, Seen, SpecialValue
 from kcheck.store.documents import dumps, loads
 
+VERDICT = Verdict(Case("op.yaml", "op", "iter_0", 0, {}, {}, {}, {}, {}), Status.FAILED, "cpu")
 
-def test_names_of_version_0_1_are_read() -> None:
-    """A finding kept its fix under "mend" and a comparison its map of errors under "spread"."""
-    finding = Finding("memcheck", "reads past the end", fix="check the index")
-    old = json.loads(dumps(finding))
-    old["mend"] = old.pop("fix")
-    assert loads(json.dumps(old), Finding) == finding
 
-    element = Element((3,), 1.0, 2.0, 1.0, 0.5)
-    comparison = Comparison("y", "float32", (4,), "fixed", False, 4, error_map=ErrorMap((element,), ("0009",)))
-    old = json.loads(dumps(comparison))
-    old["spread"] = {**old.pop("error_map"), "is": "Spread"}
-    assert loads(json.dumps(old), Comparison) == comparison
+def test_a_note_keeps_its_kind() -> None:
+    """Also in a message to another process. It decides what reports and merged runs do with the note."""
+    note = Note("y is within the rounding of float16", "explanation")
+    for read in (
+        loads(dumps(replace(VERDICT, notes=(note, "else"))), Verdict).notes,
+        pickle.loads(pickle.dumps((note, "else"))),
+    ):
+        assert read == (note, "else")
+        assert [is_note(each, "explanation") for each in read] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "seen", [InGap(), SpecialValue(True, False), KeptDigits(1, 24, False), NotCompiling("why")]
+)
+def test_a_finding_keeps_what_was_seen(seen: Seen) -> None:
+    finding = Finding("values", "inf / inf is NaN", seen=seen)
+    assert loads(dumps(finding), Finding) == finding
