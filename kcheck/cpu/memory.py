@@ -13,7 +13,7 @@ import ctypes
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kcheck.alignment import align_up
 from kcheck.cpu.blocks import MemoryBlock, MemoryKind, RangeLabel
@@ -49,6 +49,10 @@ __all__ = ["Memory", "MemoryBlock", "MemoryKind", "OutOfMemory", "RangeLabel"]
 
 class OutOfMemory(Exception):
     """Device memory is exhausted."""
+
+
+def _nothing() -> None:
+    """No memory changes without a call of :class:`Memory`."""
 
 
 def _reserve(size: int) -> mmap.mmap:
@@ -91,6 +95,8 @@ class Memory:
         self._shadow_base = 0
         self._is_tainted = False  # some bytes may be marked as uninitialized
         self._defined: dict[int, bool] = {}  # by base of a block: whether all of it is initialized, as last seen
+        self.refresh: Callable[[], None] = _nothing
+        """Is called before blocks are looked up: it may register and unregister some."""
         self._lock = threading.RLock()
 
     # --- uninitialized memory
@@ -183,7 +189,7 @@ class Memory:
 
     def _forget(self, address: int) -> None:
         """Forget whether the block that contains an address is initialized."""
-        block = self.find(address)
+        block = self._find(address)
         if block is not None:
             self._defined.pop(block.base, None)
 
@@ -362,6 +368,10 @@ class Memory:
 
     def find(self, address: int, size: int = 1) -> MemoryBlock | None:
         """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes contains its base."""
+        self.refresh()
+        return self._find(address, size)
+
+    def _find(self, address: int, size: int = 1) -> MemoryBlock | None:
         with self._lock:
             n = bisect.bisect_right(self._bases, address) - 1
             if n < 0:
@@ -372,7 +382,7 @@ class Memory:
 
     def string(self, address: int) -> bytes:
         """The NUL-terminated string at an address, up to the end of its allocation."""
-        block = self.find(address)
+        block = self._find(address)
         if block is None:
             return b"(null)" if address == 0 else b"(bad address)"
         return ctypes.string_at(address, block.end - address).split(b"\0", 1)[0]
@@ -381,7 +391,7 @@ class Memory:
         """The block that an invalid access was probably intended for: the freed block that last contained the
         address (True), else the live block that contains it or is closest, within GUARD_MAX bytes (False)."""
         with self._lock:
-            if self.find(address) is None:
+            if self._find(address) is None:
                 for freed in reversed(self._freed):
                     if freed.base <= address < freed.end:
                         return freed, True
@@ -403,7 +413,7 @@ class Memory:
         """
         with self._lock:
             self._labels[label.base] = label
-            block = self.find(label.low)
+            block = self._find(label.low)
             if is_exclusive and block is not None:
                 self._exclusive.add(block.base)
             self._table = None
@@ -449,9 +459,10 @@ class Memory:
     def table(self) -> tuple[ctypes.Array[Entry], int]:
         """The current allocation table (see :mod:`kcheck.ptx.abi`): an array that does not change, and its number
         of entries."""
+        self.refresh()
         with self._lock:
             if self._table is None:
-                self._table = self.table_of(self)
+                self._table = self.table_of([self._live[base] for base in self._bases])
             return self._table
 
     def table_of(self, blocks: Iterable[MemoryBlock]) -> tuple[ctypes.Array[Entry], int]:
@@ -487,4 +498,5 @@ class Memory:
 
     def __iter__(self) -> Iterator[MemoryBlock]:
         """The live blocks, sorted by address."""
+        self.refresh()
         return iter([self._live[base] for base in self._bases])
