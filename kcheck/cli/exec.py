@@ -61,6 +61,11 @@ SANITIZE = Sanitize(
     help="Treat PyTorch's cuda device as host memory, so that programs for a GPU run unchanged (default: on).",
 )
 @click.option(
+    "--torch-compile",
+    type=click.Choice(["on", "off"]),
+    help="Compile functions under torch.compile, and check the kernels that it generates (default: on).",
+)
+@click.option(
     "--autotune",
     type=click.IntRange(min=1),
     metavar="N",
@@ -75,6 +80,7 @@ def command(
     sanitize: tuple[tuple[str, Level], ...],
     report: Path | None,
     torch_cuda: str | None,
+    torch_compile: str | None,
     autotune: int | None,
     words: Sequence[str],
 ) -> None:
@@ -94,7 +100,7 @@ def command(
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment, mark_of_use, what_is_absent
     from kcheck.report.json_report import finding_document
-    from kcheck.triton.session import AUTOTUNE, TORCH_CUDA
+    from kcheck.triton.session import AUTOTUNE, TORCH_COMPILE, TORCH_CUDA
 
     read_cc(cc or "", "--cc ")
     with tempfile.TemporaryDirectory(prefix="kcheck-exec-") as folder:
@@ -105,6 +111,8 @@ def command(
             variables = environment(dict(os.environ), findings, cc, timeout, levels)
             if torch_cuda is not None:
                 variables[TORCH_CUDA] = torch_cuda
+            if torch_compile is not None:
+                variables[TORCH_COMPILE] = torch_compile
             if autotune is not None:
                 variables[AUTOTUNE] = str(autotune)
             code = _run(words, variables)

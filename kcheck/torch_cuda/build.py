@@ -88,18 +88,22 @@ def built(library: NativeLibrary, torch: TorchInstallation, cache: Path, environ
     Raises:
         DeviceUnavailable: there is no C++ compiler, or it rejects the code.
     """
-    folder = cache / "torch" / _key(library, torch)
-    path = folder / library.name
+    path = path_of(library, torch, cache)
     if path.exists():
         return path
     compiler = _compiler(environment)
     number = torch.version.partition("__version__ = '")[2].partition("'")[0]
     print(f"kcheck: compiling {library.what} for PyTorch {number} (once; half a minute)", file=sys.stderr)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as aside:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as aside:
         made = _build(library, torch, compiler, Path(aside))
         os.replace(made, path)
     return path
+
+
+def path_of(library: NativeLibrary, torch: TorchInstallation, cache: Path) -> Path:
+    """Where a library is in the cache, once it is built."""
+    return cache / "torch" / _key(library, torch) / library.name
 
 
 def _key(library: NativeLibrary, torch: TorchInstallation) -> str:
@@ -117,13 +121,13 @@ def _compiler(environment: Mapping[str, str]) -> list[str]:
         if words and shutil.which(words[0]):
             return words
     raise DeviceUnavailable(
-        "tensors on cuda need a C++ compiler, with which kcheck compiles its device for PyTorch once: install g++, or "
-        "set CXX; or run without a cuda device: --torch-cuda off"
+        "tensors on cuda need a C++ compiler, with which kcheck compiles its device for PyTorch once: install "
+        "g++, or set CXX; or run without a cuda device: --torch-cuda off"
     )
 
 
 def _build(library: NativeLibrary, torch: TorchInstallation, compiler: list[str], aside: Path) -> Path:
-    folders = [f"-I{folder}" for folder in (str(NATIVE), *library.include, *torch.include)]
+    folders = [f"-I{folder}" for folder in (str(NATIVE), *torch.include, *library.include)]
 
     def compiled(source: str) -> str:
         target = aside / f"{source}.o"

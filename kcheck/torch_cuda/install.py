@@ -6,12 +6,16 @@ import functools
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
+from kcheck.driver.after_import import patch_now_or_after_import
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.machine import Machine
 from kcheck.torch_cuda.answers import answers
 from kcheck.torch_cuda.device import TorchDevice
+from kcheck.torch_cuda.extensions import ExtensionLibraries, patch_extensions
+from kcheck.torch_cuda.toolkit import DEFAULT_VERSION
 
 _NOT_COMPILED = (
     "kcheck: torch.compile runs functions without compiling them: kernels that the functions launch are "
@@ -19,7 +23,14 @@ _NOT_COMPILED = (
 )
 
 
-def install(torch: Any, machine: Machine, ranges: HostRanges, device: TorchDevice) -> None:
+def install(
+    torch: Any,
+    machine: Machine,
+    ranges: HostRanges,
+    device: TorchDevice,
+    libraries: ExtensionLibraries,
+    compiles: bool = True,
+) -> None:
     """Change ``torch``: ``cuda`` is a device in host memory from now on.
 
     Args:
@@ -27,6 +38,8 @@ def install(torch: Any, machine: Machine, ranges: HostRanges, device: TorchDevic
         machine: the device that runs kernels.
         ranges: the host memory that kernels may access.
         device: was loaded before PyTorch was.
+        libraries: what extensions call.
+        compiles: whether ``torch.compile`` compiles functions.
 
     Raises:
         DeviceUnavailable: this PyTorch does not accept the device.
@@ -40,31 +53,28 @@ def install(torch: Any, machine: Machine, ranges: HostRanges, device: TorchDevic
     torch.backends.cuda.is_built = lambda: True
     torch.backends.cudnn.is_acceptable = lambda tensor: False  # a warning of PyTorch's own says so for each module
     _backward_here(torch)
-    _compile(torch)
-    _accelerator(torch)
+    _extensions(torch, machine.cc, libraries)
+    _compile(torch, libraries.compiled, compiles)
     _storages(torch)
     _quiet_replacements(torch)
     # PyTorch parses the arguments first, and accepts only its own streams.
     torch.Tensor.record_stream = lambda self, stream: None
 
 
-def _accelerator(torch: Any) -> None:
-    """``torch.accelerator``: it reports the CUDA device."""
-    if hasattr(torch, "accelerator"):
-        torch.accelerator.is_available = lambda: True
-        torch.accelerator.device_count = lambda: 1
-        torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
-        torch.accelerator.current_device_index = lambda: 0
-        torch.accelerator.synchronize = lambda device=None: None
-        torch.accelerator.current_stream = torch.cuda.current_stream
-        for name in ("set_device_index", "set_device_idx", "set_stream"):
-            setattr(torch.accelerator, name, lambda chosen: None)
+def _extensions(torch: Any, cc: tuple[int, int], libraries: ExtensionLibraries) -> None:
+    """PyTorch builds extensions for CUDA, and loads those that it has built before."""
+    torch.version.cuda = libraries.toolkit.version if libraries.toolkit else DEFAULT_VERSION
+    os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(libraries.extensions))
+    patch_now_or_after_import(
+        {"torch.utils.cpp_extension": [functools.partial(patch_extensions, libraries=libraries, cc=cc)]}
+    )
+    libraries.load(only_if_built=True)
 
 
 def _backward_here(torch: Any) -> None:
-    """``backward()`` runs in the thread that calls it. PyTorch has a thread per device for that, which here only does
-    work for which the caller waits: a signal would not reach its launches, and it may still need Python when the
-    program ends."""
+    """``backward()`` runs in the thread that calls it. PyTorch has a thread per device for that, which here only
+    does work for which the caller waits: a signal would not reach its launches, and it may still need Python when
+    the program ends."""
     plain = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(plain)
@@ -108,8 +118,21 @@ def _quiet_replacements(torch: Any) -> None:
     torch.library.Library.impl = impl
 
 
-def _compile(torch: Any) -> None:
-    """``torch.compile``: functions run uncompiled, through PyTorch's own switch, and a note on stderr says so."""
+def _compile(torch: Any, cache: Path, is_on: bool) -> None:
+    """``torch.compile``: Inductor generates Triton kernels, which run on the device.
+
+    Args:
+        cache: the folder for what it generates.
+        is_on: otherwise functions run uncompiled, through PyTorch's own switch, and a note on stderr says so.
+    """
+    if is_on:
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a worker would import PyTorch again
+        patch_now_or_after_import({"torch._inductor.config": [_inductor]})
+        torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
+            size, stride, dtype=dtype, device="cuda"
+        )
+        return
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
     config = sys.modules.get("torch._dynamo.config")
     if config is not None:
@@ -123,3 +146,10 @@ def _compile(torch: Any) -> None:
         return plain(*arguments, **options)
 
     torch.compile = compiled
+
+
+def _inductor(config: Any) -> None:
+    """Launch through Triton's driver, which is kcheck's, and not through PyTorch's own launcher for CUDA."""
+    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(config, name):
+            setattr(config, name, False)

@@ -27,6 +27,9 @@ from kcheck.triton.versions import read_version
 TORCH_CUDA = "KCHECK_TORCH_CUDA"
 """The environment variable; if it is ``off``, PyTorch is not patched."""
 
+TORCH_COMPILE = "KCHECK_TORCH_COMPILE"
+"""The environment variable; if it is ``off``, ``torch.compile`` leaves functions as they are."""
+
 AUTOTUNE = "KCHECK_AUTOTUNE"
 """The environment variable: how many configurations of a kernel the autotuner tries; unset for all."""
 
@@ -54,14 +57,24 @@ def _torch_device(
 ) -> Callable[[Any], None]:
     """What to do with PyTorch once it is imported. Its device is loaded now, before."""
     from kcheck.torch_cuda.device import TorchDevice  # lazy: few programs use PyTorch
+    from kcheck.torch_cuda.extensions import ExtensionLibraries
     from kcheck.torch_cuda.install import install
+    from kcheck.torch_cuda.toolkit import find_toolkit
 
     try:
         device = TorchDevice(cache, variables)
     except DeviceUnavailable as fault:
         print(f"kcheck: {fault}", file=sys.stderr)
         raise SystemExit(2) from None
-    return functools.partial(install, machine=machine, ranges=ranges, device=device)
+    libraries = ExtensionLibraries(find_toolkit(variables), cache, variables)
+    return functools.partial(
+        install,
+        machine=machine,
+        ranges=ranges,
+        device=device,
+        libraries=libraries,
+        compiles=variables.get(TORCH_COMPILE) != "off",
+    )
 
 
 def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:
