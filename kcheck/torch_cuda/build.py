@@ -24,11 +24,11 @@ _MANY_LINES = 20
 
 @dataclass(frozen=True)
 class TorchInstallation:
-    """An installed PyTorch, which need not be imported.
+    """An installed PyTorch, imported or not.
 
     Attributes:
         folder: that of the package.
-        version: the text of its ``version.py``, which tells builds apart.
+        version: the text of its ``version.py``, which differs between builds.
     """
 
     folder: Path

@@ -1,8 +1,8 @@
 """The cuda device in the C++ part of PyTorch: tensors whose device is ``cuda``, in host memory.
 
 ``native/`` registers an allocator, a device guard, and for every operator of PyTorch an implementation for CUDA
-that runs the one for the CPU on the same memory. It is loaded before PyTorch, which asks only once whether there is
-a GPU.
+that runs the one for the CPU on the same memory. It is loaded before PyTorch, which asks only once whether there
+is a GPU.
 """
 
 from __future__ import annotations
