@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kcheck.driver.cudart import runtime_library
 from kcheck.errors import DeviceUnavailable
 from kcheck.torch_cuda.build import NATIVE, NativeLibrary, built, installed_torch, path_of
 from kcheck.torch_cuda.toolkit import Toolkit
@@ -23,7 +24,7 @@ _HEADERS = NATIVE / "include"
 _LIBRARIES = frozenset({"c10_cuda", "torch_cuda", "cudart", "cudart_static", "cuda", "cudadevrt"})
 """What is not linked: it is in the process, or is not needed."""
 
-_SOURCES = ("cuda_api.cpp", "caching_allocator.cpp", "runtime.cpp")
+_SOURCES = ("cuda_api.cpp", "caching_allocator.cpp")
 _NO_NVCC = (
     "kcheck: CUDA extensions need nvcc, which was not found: pip install 'kcheck[nvcc]', or set CUDA_HOME to a "
     "CUDA toolkit"
@@ -72,6 +73,8 @@ class ExtensionLibraries:
         if only_if_built and not path_of(library, torch, self._cache).exists():
             return
         try:
+            runtime = runtime_library(self._cache, int(self.toolkit.version.partition(".")[0]))
+            self._loaded.append(ctypes.CDLL(str(runtime), mode=ctypes.RTLD_GLOBAL))
             path = built(library, torch, self._cache, self._variables)
             self._loaded.append(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL))
         except (DeviceUnavailable, OSError) as fault:

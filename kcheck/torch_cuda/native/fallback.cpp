@@ -105,6 +105,9 @@ at::Tensor& wide_bmm_out(const at::Tensor& a, const at::Tensor& b, c10::ScalarTy
   return out.copy_(wide_bmm(a, b, type));
 }
 
+bool no_cudnn(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
+bool no_cudnn_tensors(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) { return false; }
+
 at::Tensor with_bias(const at::Tensor& gates, const std::optional<at::Tensor>& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
 }
@@ -181,6 +184,8 @@ void register_operators() {
   implement(library, "baddbmm.dtype", &wide_baddbmm);
   implement(library, "mm.dtype_out", &wide_mm_out);
   implement(library, "bmm.dtype_out", &wide_bmm_out);
+  implement(library, "_use_cudnn_ctc_loss", &no_cudnn);
+  implement(library, "_use_cudnn_ctc_loss.Tensor", &no_cudnn_tensors);
   implement(library, "_thnn_fused_lstm_cell", &lstm_cell);
   implement(library, "_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   implement(library, "_thnn_fused_gru_cell", &gru_cell);
