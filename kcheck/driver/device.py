@@ -94,10 +94,10 @@ def _result_texts() -> dict[int, ctypes.Array[ctypes.c_char]]:
     return {int(row.value): ctypes.create_string_buffer(row.name.encode()) for row in CUresult}
 
 
-@functools.cache
 _DRIVER = 13000
 
 
+@functools.cache
 def _driver_version() -> int:
     """1000 * major + 10 * minor: at least NVRTC's version, whose PTX the driver must load."""
     from cuda.bindings import nvrtc
