@@ -164,11 +164,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_
 }
 
 template <class F>
-void implement(torch::Library& library, const char* name, F function) {
-  // An older PyTorch does not have all of them.
-  auto dot = std::string(name).find('.');
-  std::string base = std::string(name).substr(0, dot), overload = dot == std::string::npos ? "" : std::string(name).substr(dot + 1);
-  if (c10::Dispatcher::singleton().findSchema({"aten::" + base, overload})) library.impl(name, function);
+void implement(torch::Library& library, const std::string& name, F function) {
+  auto dot = name.find('.');
+  std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  // Another version of PyTorch may not have all of them.
+  if (c10::Dispatcher::singleton().findSchema({"aten::" + name.substr(0, dot), overload}))
+    library.impl(name.c_str(), function);
 }
 
 }  // namespace
@@ -184,8 +185,10 @@ void register_operators() {
   implement(library, "baddbmm.dtype", &wide_baddbmm);
   implement(library, "mm.dtype_out", &wide_mm_out);
   implement(library, "bmm.dtype_out", &wide_bmm_out);
-  implement(library, "_use_cudnn_ctc_loss", &no_cudnn);
-  implement(library, "_use_cudnn_ctc_loss.Tensor", &no_cudnn_tensors);
+  for (std::string name : {"_use_cudnn_ctc_loss", "_use_miopen_ctc_loss"}) {
+    implement(library, name, &no_cudnn);
+    implement(library, name + ".Tensor", &no_cudnn_tensors);
+  }
   implement(library, "_thnn_fused_lstm_cell", &lstm_cell);
   implement(library, "_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   implement(library, "_thnn_fused_gru_cell", &gru_cell);
