@@ -22,8 +22,8 @@ NATIVE = Path(__file__).with_name("native")
 _OPTIONS = ("-std=c++20", "-O1", "-fPIC", "-w")
 _MANY_LINES = 20
 _FOR_CUDA = (
-    "this PyTorch is a build for CUDA, and tensors on cuda need the build for the CPU: pip install torch --index-url "
-    "https://download.pytorch.org/whl/cpu; or run without a cuda device: --torch-cuda off"
+    "this PyTorch is a build for CUDA, and tensors on cuda need the build for the CPU: pip install torch "
+    "--index-url https://download.pytorch.org/whl/cpu; or run without a cuda device: --torch-cuda off"
 )
 
 
