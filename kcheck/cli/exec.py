@@ -115,7 +115,7 @@ def command(
                 variables[TORCH_COMPILE] = torch_compile
             if autotune is not None:
                 variables[AUTOTUNE] = str(autotune)
-            code = _run(words, variables)
+            code = _with_engines(words, variables, folder)
             found, used = collected(findings), os.path.exists(mark_of_use(findings))
             absent = what_is_absent(findings)
             if file is not None:
@@ -149,6 +149,24 @@ def _why_not(words: Sequence[str], fault: OSError) -> str:
     if words[0].endswith(".py") and os.path.isfile(words[0]):
         return f"this is a Python file; run it with: kcheck exec -- python {shlex.join(words)}"
     return f"{fault.strerror}; give a command, such as python"
+
+
+def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) -> int:
+    """Run a command whose programs get a device process when they need one."""
+    from kcheck.driver.engines import Engines, library_for_programs
+    from kcheck.driver.install import settings
+    from kcheck.errors import DeviceUnavailable
+
+    try:
+        library = library_for_programs(settings(variables).cache, variables)
+    except DeviceUnavailable as fault:  # Python programs do not need it
+        Path(folder, "no-library").write_text(str(fault))
+        return _run(words, variables)
+    engines = Engines(folder, variables, library)
+    try:
+        return _run(words, engines.variables)
+    finally:
+        engines.close()
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:

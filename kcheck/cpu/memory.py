@@ -14,6 +14,7 @@ import mmap
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from kcheck.alignment import align_up
 from kcheck.cpu.blocks import MemoryBlock, MemoryKind, RangeLabel
@@ -59,21 +60,27 @@ def _reserve(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
 
 
+def arena_size(capacity: int) -> int:
+    """Bytes of address space of a memory. Guard zones, the quarantine and fragments need room in addition to live
+    blocks: as much again."""
+    return 2 * capacity + QUARANTINE + HEAP_ROOM
+
+
 class Memory:
     """The memory of one device. Thread-safe.
 
     Args:
         capacity: bytes that may be live at once.
         far_room: bytes of address space for :meth:`reserve`.
+        arena: :func:`arena_size` writable bytes to use, with ``madvise``; None: new ones.
 
     Raises:
         OSError: there is no such address space.
     """
 
-    def __init__(self, capacity: int, far_room: int = 0) -> None:
+    def __init__(self, capacity: int, far_room: int = 0, arena: Any = None) -> None:
         self.capacity = capacity
-        # Twice the capacity: guard zones, the quarantine and fragments need room in addition to live blocks.
-        self._arena = _reserve(2 * capacity + QUARANTINE + HEAP_ROOM + far_room)
+        self._arena = _reserve(arena_size(capacity) + far_room) if arena is None else arena
         self._shadow_pages = _reserve(len(self._arena) + 2 * PAGE)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._arena))
         self._end = self._base + len(self._arena)
