@@ -1,4 +1,4 @@
-"""Candidates that build a CUDA extension. Needs PyTorch, nvcc, ninja and a C++ compiler: a build takes a minute."""
+"""Candidates that build a CUDA extension. Needs PyTorch, nvcc, ninja, a C++ compiler; a build takes a minute."""
 
 from __future__ import annotations
 
