@@ -107,7 +107,7 @@ ptx-table: .venv/installed-dev  ## which instructions of PTX run, and which are 
 	@$(BIN)/python conformance/ptx_table.py --write
 
 frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
-	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/oracle/test_torch_references.py tests/functions/test_torch_on_cuda.py tests/functions/test_program_functions_on_cuda.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py tests/grading/test_tensor_problems.py -q -n 0
+	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/oracle/test_torch_references.py tests/functions/test_torch_on_cuda.py tests/functions/test_program_functions_on_cuda.py tests/functions/test_generators_on_cuda.py tests/functions/test_extensions_on_cuda.py tests/functions/test_compiled_on_cuda.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py tests/grading/test_tensor_problems.py tests/grading/test_extension_candidates.py -q -n 0
 	@$(FRAMEWORKS) tests/functions/same_verdicts.py --write
 
 monitor-soak: .venv/installed-dev  ## outlier detector on 35 shapes, a million calls with a hundred wrong; writes docs/monitor.md

@@ -61,6 +61,11 @@ SANITIZE = Sanitize(
     help="Treat PyTorch's cuda device as host memory, so that programs for a GPU run unchanged (default: on).",
 )
 @click.option(
+    "--torch-compile",
+    type=click.Choice(["on", "off"]),
+    help="Compile functions under torch.compile, and check the kernels that it generates (default: on).",
+)
+@click.option(
     "--autotune",
     type=click.IntRange(min=1),
     metavar="N",
@@ -75,6 +80,7 @@ def command(
     sanitize: tuple[tuple[str, Level], ...],
     report: Path | None,
     torch_cuda: str | None,
+    torch_compile: str | None,
     autotune: int | None,
     words: Sequence[str],
 ) -> None:
@@ -94,7 +100,7 @@ def command(
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment, mark_of_use, what_is_absent
     from kcheck.report.json_report import finding_document
-    from kcheck.triton.session import AUTOTUNE, TORCH_CUDA
+    from kcheck.triton.session import AUTOTUNE, TORCH_COMPILE, TORCH_CUDA
 
     read_cc(cc or "", "--cc ")
     with tempfile.TemporaryDirectory(prefix="kcheck-exec-") as folder:
@@ -105,9 +111,11 @@ def command(
             variables = environment(dict(os.environ), findings, cc, timeout, levels)
             if torch_cuda is not None:
                 variables[TORCH_CUDA] = torch_cuda
+            if torch_compile is not None:
+                variables[TORCH_COMPILE] = torch_compile
             if autotune is not None:
                 variables[AUTOTUNE] = str(autotune)
-            code = _run(words, variables)
+            code = _with_engines(words, variables, folder)
             found, used = collected(findings), os.path.exists(mark_of_use(findings))
             absent = what_is_absent(findings)
             if file is not None:
@@ -141,6 +149,24 @@ def _why_not(words: Sequence[str], fault: OSError) -> str:
     if words[0].endswith(".py") and os.path.isfile(words[0]):
         return f"this is a Python file; run it with: kcheck exec -- python {shlex.join(words)}"
     return f"{fault.strerror}; give a command, such as python"
+
+
+def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) -> int:
+    """Run a command whose programs get a device process when they need one."""
+    from kcheck.driver.engines import Engines, library_for_programs
+    from kcheck.driver.install import settings
+    from kcheck.errors import DeviceUnavailable
+
+    try:
+        library = library_for_programs(settings(variables).cache, variables)
+    except DeviceUnavailable as fault:  # Python programs do not need it
+        Path(folder, "no-library").write_text(str(fault))
+        return _run(words, variables)
+    engines = Engines(folder, variables, library)
+    try:
+        return _run(words, engines.variables)
+    finally:
+        engines.close()
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -13,7 +13,8 @@ import ctypes
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from kcheck.alignment import align_up
 from kcheck.cpu.blocks import MemoryBlock, MemoryKind, RangeLabel
@@ -51,8 +52,18 @@ class OutOfMemory(Exception):
     """Device memory is exhausted."""
 
 
+def _nothing() -> None:
+    """No memory changes without a call of :class:`Memory`."""
+
+
 def _reserve(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+
+
+def arena_size(capacity: int) -> int:
+    """Bytes of address space of a memory. Guard zones, the quarantine and fragments need room in addition to live
+    blocks: as much again."""
+    return 2 * capacity + QUARANTINE + HEAP_ROOM
 
 
 class Memory:
@@ -61,15 +72,15 @@ class Memory:
     Args:
         capacity: bytes that may be live at once.
         far_room: bytes of address space for :meth:`reserve`.
+        arena: :func:`arena_size` writable bytes to use, with ``madvise``; None: new ones.
 
     Raises:
         OSError: there is no such address space.
     """
 
-    def __init__(self, capacity: int, far_room: int = 0) -> None:
+    def __init__(self, capacity: int, far_room: int = 0, arena: Any = None) -> None:
         self.capacity = capacity
-        # Twice the capacity: guard zones, the quarantine and fragments need room in addition to live blocks.
-        self._arena = _reserve(2 * capacity + QUARANTINE + HEAP_ROOM + far_room)
+        self._arena = _reserve(arena_size(capacity) + far_room) if arena is None else arena
         self._shadow_pages = _reserve(len(self._arena) + 2 * PAGE)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._arena))
         self._end = self._base + len(self._arena)
@@ -91,6 +102,8 @@ class Memory:
         self._shadow_base = 0
         self._is_tainted = False  # some bytes may be marked as uninitialized
         self._defined: dict[int, bool] = {}  # by base of a block: whether all of it is initialized, as last seen
+        self.refresh: Callable[[], None] = _nothing
+        """Is called before blocks are looked up: it may register and unregister some."""
         self._lock = threading.RLock()
 
     # --- uninitialized memory
@@ -183,7 +196,7 @@ class Memory:
 
     def _forget(self, address: int) -> None:
         """Forget whether the block that contains an address is initialized."""
-        block = self.find(address)
+        block = self._find(address)
         if block is not None:
             self._defined.pop(block.base, None)
 
@@ -362,6 +375,10 @@ class Memory:
 
     def find(self, address: int, size: int = 1) -> MemoryBlock | None:
         """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes contains its base."""
+        self.refresh()
+        return self._find(address, size)
+
+    def _find(self, address: int, size: int = 1) -> MemoryBlock | None:
         with self._lock:
             n = bisect.bisect_right(self._bases, address) - 1
             if n < 0:
@@ -372,7 +389,7 @@ class Memory:
 
     def string(self, address: int) -> bytes:
         """The NUL-terminated string at an address, up to the end of its allocation."""
-        block = self.find(address)
+        block = self._find(address)
         if block is None:
             return b"(null)" if address == 0 else b"(bad address)"
         return ctypes.string_at(address, block.end - address).split(b"\0", 1)[0]
@@ -381,7 +398,7 @@ class Memory:
         """The block that an invalid access was probably intended for: the freed block that last contained the
         address (True), else the live block that contains it or is closest, within GUARD_MAX bytes (False)."""
         with self._lock:
-            if self.find(address) is None:
+            if self._find(address) is None:
                 for freed in reversed(self._freed):
                     if freed.base <= address < freed.end:
                         return freed, True
@@ -403,7 +420,7 @@ class Memory:
         """
         with self._lock:
             self._labels[label.base] = label
-            block = self.find(label.low)
+            block = self._find(label.low)
             if is_exclusive and block is not None:
                 self._exclusive.add(block.base)
             self._table = None
@@ -449,9 +466,10 @@ class Memory:
     def table(self) -> tuple[ctypes.Array[Entry], int]:
         """The current allocation table (see :mod:`kcheck.ptx.abi`): an array that does not change, and its number
         of entries."""
+        self.refresh()
         with self._lock:
             if self._table is None:
-                self._table = self.table_of(self)
+                self._table = self.table_of([self._live[base] for base in self._bases])
             return self._table
 
     def table_of(self, blocks: Iterable[MemoryBlock]) -> tuple[ctypes.Array[Entry], int]:
@@ -487,4 +505,5 @@ class Memory:
 
     def __iter__(self) -> Iterator[MemoryBlock]:
         """The live blocks, sorted by address."""
+        self.refresh()
         return iter([self._live[base] for base in self._bases])

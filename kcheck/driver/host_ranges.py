@@ -5,8 +5,10 @@ Ranges may overlap: tensors that share memory are freed one by one, but the driv
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
+from collections.abc import Callable, Iterable
 
 from kcheck.cpu.memory import Memory
 
@@ -24,6 +26,30 @@ class HostRanges:
         self._ranges: dict[int, tuple[int, int]] = {}  # half open; by ticket
         self._overlapping: set[int] = set()  # tickets of ranges that share a registered block
         self._lock = threading.RLock()  # a range may be released by the garbage collector at any point
+
+    def follow(
+        self, are_pending: Callable[[], bool], changes: Callable[[], Iterable[tuple[int, int, int]]]
+    ) -> None:
+        """Before the device looks at its memory, apply the changes that native code has recorded.
+
+        Args:
+            are_pending: whether there are any.
+            changes: returns and forgets them: ticket, address and size; with size 0, a range that is released.
+        """
+        held: dict[int, int] = {}
+
+        def apply() -> None:
+            if not are_pending():
+                return
+            with self._lock:
+                for ticket, address, size in changes():
+                    if not size:
+                        self.release(held.pop(ticket, 0))
+                        continue
+                    with contextlib.suppress(ValueError):  # it is partly device memory
+                        held[ticket] = self.hold(address, size)
+
+        self._memory.refresh = apply
 
     def hold(self, address: int, size: int) -> int:
         """Make ``size`` bytes at ``address`` accessible to kernels; returns a ticket for :meth:`release`.

@@ -19,6 +19,7 @@ from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MUL
 from kcheck.driver.library import LibraryKernel, LoadedLibraries, Shape
 from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import keep
+from kcheck.driver.staging import pointers_in, staged, with_pointers
 from kcheck.model.multiprocessor import REGISTERS
 
 # CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. The ignored ones only affect scheduling or
@@ -57,9 +58,12 @@ def calls(code: LoadedLibraries, wait: Callable[[int], None]) -> Table:
         grid, block, shared, cooperative = shape
         content = gather(kernel, params, extra, code.machine.executor.native)
         wait(stream)
-        launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
         executor = code.machine.executor
-        ending = executor.launch(launch)
+        with staged(code.machine, pointers_in(content)) as moved:
+            content = with_pointers(content, moved)
+            ending = executor.launch(
+                KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
+            )
         if ending is Ending.INTERRUPTED and executor.raised is not None:
             keep(executor.raised)
             executor.raised = None

@@ -7,6 +7,7 @@ similar attributes come from the assembler when a program queries them.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from dataclasses import field
 from typing import TypeAlias
@@ -16,7 +17,8 @@ from kcheck.cpu.memory import OutOfMemory
 from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.cpu.native import slots
 from kcheck.dataclass import dataclass
-from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
+from kcheck.driver import fatbin
+from kcheck.driver.call import DriverCall, Table, get_u64, put_u32, put_u64
 from kcheck.driver.cubin import CubinResources
 from kcheck.driver.device import (
     MAX_BLOCKS_PER_MULTIPROCESSOR,
@@ -27,6 +29,7 @@ from kcheck.driver.device import (
     shared_per_multiprocessor,
 )
 from kcheck.driver.machine import Handles, Machine
+from kcheck.driver.ptx_link import link as link_ptx
 from kcheck.driver.raising import reporting_of
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
@@ -139,8 +142,8 @@ def calls(code: LoadedLibraries) -> Table:
     return {**_loading(code), **_symbols(code), **_kernels(code), **_occupancy(code)}
 
 
-_BINARIES = {b"\x7fELF": "machine code (a cubin)", b"\x50\xed\x55\xba": "a fat binary"}
-"""What an image is that is not PTX, by its first bytes."""
+_ELF = b"\x7fELF"
+_FAT_BINARY, _WRAPPER = struct.pack("<I", fatbin.MAGIC), struct.pack("<I", fatbin.WRAPPER_MAGIC)
 
 
 def _loading(code: LoadedLibraries) -> Table:
@@ -150,11 +153,26 @@ def _loading(code: LoadedLibraries) -> Table:
     def load(out: int, image: int, *options: int) -> None:
         machine.require_context()
         head = ctypes.string_at(image, 4)
-        if (kind := _BINARIES.get(head)) is not None:
-            what = f"this program loads {kind}; kcheck runs PTX: load PTX text, or write a spec for the kernels"
+        if head == _ELF:
+            what = "this program loads machine code (a cubin); kcheck runs PTX: load PTX text, or write a spec"
             machine.executor.report_compile_error("", PtxError(what))
             raise DriverFault(Result.NO_BINARY_FOR_GPU)
-        load_text(out, ctypes.string_at(image))
+        if head == _WRAPPER:
+            image = fatbin.wrapped(image)
+        load_text(out, ptx_of(image) if head in (_FAT_BINARY, _WRAPPER) else ctypes.string_at(image))
+
+    def ptx_of(address: int) -> bytes:
+        try:
+            return fatbin.choose_ptx(fatbin.fat_binary_at(address), machine.cc)
+        except fatbin.FatBinaryError as fault:
+            machine.executor.report_compile_error("", PtxError(str(fault)))
+            raise DriverFault(Result.NO_BINARY_FOR_GPU) from fault
+
+    def load_linked(out: int, images: int, count: int) -> None:
+        """Load the fat binaries of a program's files as one module. NVIDIA's runtime does this by cuLink*."""
+        machine.require_context()
+        texts = [ptx_of(get_u64(images + 8 * n)).decode(errors="replace") for n in range(count)]
+        load_text(out, link_ptx(texts).encode())
 
     def load_text(out: int, text: bytes) -> None:
         try:
@@ -189,6 +207,7 @@ def _loading(code: LoadedLibraries) -> Table:
         "cuModuleLoadDataEx": DriverCall("ppupp", load),
         "cuModuleLoadFatBinary": DriverCall("pp", load),
         "cuModuleUnload": DriverCall("z", unload),
+        "kcheckLibraryLoad": DriverCall("ppu", load_linked),
     }
 
 

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Collection
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from kcheck.cases import restore
@@ -18,6 +19,7 @@ from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.grading.channel import ByteChannel, OtherEndClosed
+from kcheck.grading.extensions import build_below, import_from, libraries_below
 from kcheck.grading.patches import Integrity
 from kcheck.grading.tensors import Callee, TensorDevice
 from kcheck.grading.wire import write_outcome
@@ -33,11 +35,15 @@ class Order:
         spec: how the candidate is launched; it names no reference.
         targets: those of the device.
         callee: what is called with tensors; None if ``spec`` names a kernel, launcher or function.
+        builds: only import the candidate, and send the extensions that it builds.
+        built: the folder with its extensions; empty if it has none.
     """
 
     spec: OpSpec
     targets: tuple[str, ...] = ()
     callee: Callee | None = None
+    builds: bool = False
+    built: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +65,10 @@ class LaunchRequest:
     extra: Any = None
 
 
+_BUILDS = Path("extensions")
+"""In the private folder of the building process."""
+
+
 def serve(channel: ByteChannel) -> None:
     """Answer the grader until it closes the channel."""
     order: Order = channel.take()
@@ -72,6 +82,10 @@ def serve(channel: ByteChannel) -> None:
         return
     except UserError as error:
         _refuse(channel, (Finding("device", str(error)),))
+        return
+    if order.builds:
+        libraries = libraries_below(_BUILDS)
+        channel.send({"kind": "built", "names": list(libraries)}, list(libraries.values()))
         return
     channel.send({"kind": "ready", "instruments": list(device.instruments)})
     try:
@@ -88,6 +102,10 @@ def serve(channel: ByteChannel) -> None:
 def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
     """The libraries as they are before the candidate is imported, and the device with the candidate."""
     if order.callee is not None:
+        if order.builds:
+            build_below(_BUILDS.absolute())
+        elif order.built:
+            import_from(Path(order.built))
         integrity = Integrity()
         return integrity, TensorDevice(order.callee)
     device = choose_for([order.spec], "cpu", order.targets)

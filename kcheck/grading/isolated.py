@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 from kcheck.grading.candidate import LaunchRequest, Order
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed
+from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.wire import read_finding, read_outcome
@@ -31,6 +33,7 @@ ENDED = "process"
 """The rule of a candidate whose process ended."""
 FORGED = "forged"
 """The rule of a candidate whose process sent something that kcheck's own code does not send."""
+_BUILD_SECONDS = 900.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -86,14 +89,18 @@ class Server:
         self._lines = ours.makefile("r")
         self._said("warm")
 
-    def start(self, folder: str, readable: Sequence[str], isolation: Isolation) -> tuple[ByteChannel, int]:
-        """Fork a candidate's process; returns its channel, which watches its memory, and its number."""
+    def start(
+        self, folder: str, readable: Sequence[str], isolation: Isolation, *, starts_programs: bool = False
+    ) -> tuple[ByteChannel, int]:
+        """Fork a candidate's process; returns its channel, which watches its memory, and its number.
+        ``starts_programs``: as in :func:`kcheck.grading.sandbox.confine`."""
         ours, theirs = socket.socketpair()
         request = {
             "folder": folder,
             "readable": list(readable),
             "isolate": isolation.on,
             "limits": asdict(ProcessLimits()),
+            "starts_programs": starts_programs,
         }
         socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
         theirs.close()
@@ -148,10 +155,52 @@ class CandidateDevice:
         self._server = server
         self._isolation = isolation
         self._folder = tempfile.mkdtemp(prefix="kcheck-candidate-")
-        self._channel, self._process = server.start(self._folder, readable_by_default(readable), isolation)
-        self._runs = True
+        self._built = tempfile.mkdtemp(prefix="kcheck-extensions-")
+        self._unbuilt: tuple[Finding, ...] = ()
+        self._runs = False
         self._launches = 0
+        if order.callee is not None and builds_extensions([order.callee.path, *readable]):
+            self._unbuilt = self._build(replace(order, builds=True), readable)
+            order, readable = replace(order, built=self._built), [*readable, self._built]
+        if not self._unbuilt:
+            self._start(order, readable, isolation)
+
+    def _start(
+        self, order: Order, readable: Sequence[str], isolation: Isolation, *, starts_programs: bool = False
+    ) -> None:
+        allowed = readable_by_default(readable)
+        self._channel, self._process = self._server.start(
+            self._folder, allowed, isolation, starts_programs=starts_programs
+        )
+        self._runs = True
         self._channel.give(order)
+
+    def _build(self, order: Order, readable: Sequence[str]) -> tuple[Finding, ...]:
+        """Let a separate process import the candidate, and keep the extensions that it builds; what is wrong with
+        it, if it does not import."""
+        self._start(order, [*readable, *compiler_folders()], self._isolation, starts_programs=True)
+        try:
+            said = self._channel.receive(time.monotonic() + _BUILD_SECONDS)
+            if said.fields["kind"] == "refused":
+                return tuple(read_finding(each) for each in said.fields["findings"])
+            for name, library in zip(said.fields["names"], said.blobs, strict=True):
+                if not re.fullmatch(r"\w+", name):
+                    return (_forged(ValueError("the name of an extension")),)
+                os.mkdir(os.path.join(self._built, name))
+                with open(os.path.join(self._built, name, f"{name}.so"), "wb") as file:
+                    file.write(library)
+        except Late:
+            return (self._late("building its extension"),)
+        except MemoryExceeded:
+            return (self._large(),)
+        except OtherEndClosed:
+            return (self._gone(),)
+        except (BadMessage, KeyError, TypeError, ValueError) as error:
+            return (_forged(error),)
+        finally:
+            if self._runs:
+                self._end()
+        return ()
 
     def __enter__(self) -> Self:
         return self
@@ -160,9 +209,12 @@ class CandidateDevice:
         if self._runs:
             self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._built, ignore_errors=True)
 
     def load(self) -> tuple[Finding, ...]:
         """Wait until the candidate is loaded; what is wrong with it, if it cannot be."""
+        if self._unbuilt:
+            return self._unbuilt
         try:
             said = self._channel.receive(time.monotonic() + self._isolation.timeout + self._isolation.loading)
             if said.fields["kind"] == "refused":

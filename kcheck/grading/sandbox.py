@@ -29,7 +29,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _NO_NEW_PRIVS, _SECCOMP, _SECCOMP_FILTER = 38, 22, 2
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (1 << n for n in (17, 26, 27, 28, 29, 30))
 _PRIVATE, _RECURSIVE = 1 << 18, 1 << 14
-_NO_SUID_DEV_EXEC = 2 | 4 | 8
+_NO_SUID_DEV = 2 | 4
+_NO_SUID_DEV_EXEC = _NO_SUID_DEV | 8
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _LANDLOCK_VERSION = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
@@ -48,6 +49,7 @@ _DENIED = {
     "move_mount": 429, "fsopen": 430, "pidfd_open": 434, "pidfd_getfd": 438, "process_madvise": 440,
 }  # fmt: skip
 """System calls that fail with EPERM. They start or reach other processes, or change what this one may do."""
+_STARTING = frozenset({"fork", "vfork", "execve", "kill"})
 _CLONE, _CLONE3, _CAPSET = 56, 435, 126
 _CLONE_THREAD = 1 << 16
 
@@ -68,7 +70,14 @@ class ProcessLimits:
     disk: int = 256 << 20
 
 
-def confine(folder: str, readable: Sequence[str], limits: ProcessLimits, then: Callable[[], None]) -> int:
+def confine(
+    folder: str,
+    readable: Sequence[str],
+    limits: ProcessLimits,
+    then: Callable[[], None],
+    *,
+    starts_programs: bool = False,
+) -> int:
     """Run a function in a separate, confined process, and wait for it. Called in a forked process that
     has one thread.
 
@@ -76,6 +85,7 @@ def confine(folder: str, readable: Sequence[str], limits: ProcessLimits, then: C
         folder: its private folder, the only place where it may write.
         readable: files and folders that it may read.
         then: runs in the confined process.
+        starts_programs: whether it may start others, confined as it is: a compiler.
 
     Returns:
         Its exit code, or minus the number of the signal that killed it.
@@ -85,12 +95,12 @@ def confine(folder: str, readable: Sequence[str], limits: ProcessLimits, then: C
     def work() -> None:
         children.die_with_parent()
         if spaces:
-            _mount(folder, limits.disk)
+            _mount(folder, limits.disk, _NO_SUID_DEV if starts_programs else _NO_SUID_DEV_EXEC)
         _limit(limits)
         _drop_capabilities()
         _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
         _landlock(folder, readable)
-        _seccomp()
+        _seccomp(starts_programs)
         then()
 
     return children.wait(children.fork(work))
@@ -121,11 +131,11 @@ def _leave_namespaces() -> bool:
     return True
 
 
-def _mount(folder: str, size: int) -> None:
+def _mount(folder: str, size: int, flags: int) -> None:
     """A folder in memory of limited size, and a /proc that shows this process only. Where the machine refuses,
     landlock still restricts both."""
     _libc.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None)
-    _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _NO_SUID_DEV_EXEC, f"size={size}".encode())
+    _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, f"size={size}".encode())
     _libc.mount(b"proc", b"/proc", b"proc", _NO_SUID_DEV_EXEC, None)
 
 
@@ -207,11 +217,12 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     os.close(opened)
 
 
-def _seccomp() -> bool:
-    """Deny :data:`_DENIED`, and new processes; new threads are allowed. Returns whether the filter is in place."""
+def _seccomp(starts_programs: bool = False) -> bool:
+    """Deny :data:`_DENIED`, and unless ``starts_programs``, new processes; new threads are allowed. Returns
+    whether the filter is in place."""
     if platform.machine() != "x86_64":
         return False
-    program = _filter()
+    program = _filter(starts_programs)
     code = ctypes.create_string_buffer(program, len(program))
 
     class BpfProgram(ctypes.Structure):
@@ -221,7 +232,7 @@ def _seccomp() -> bool:
     return bool(_libc.prctl(_SECCOMP, _SECCOMP_FILTER, ctypes.byref(made), 0, 0) == 0)
 
 
-def _filter() -> bytes:
+def _filter(starts_programs: bool) -> bytes:
     """The classic BPF program: load a word of ``struct seccomp_data``, compare, return."""
     load, equal, bits, give = 0x20, 0x15, 0x45, 0x06
     permit, refuse, absent, end = 0x7FFF0000, 0x00050001, 0x00050000 | 38, 0x80000000
@@ -234,13 +245,18 @@ def _filter() -> bytes:
         (give, 0, 0, refuse),
         (equal, 0, 1, _CLONE3),  # its flags are in memory that a filter cannot read; libc then uses clone
         (give, 0, 0, absent),
-        (equal, 0, 4, _CLONE),
-        (load, 0, 0, 16),
-        (bits, 1, 0, _CLONE_THREAD),
-        (give, 0, 0, refuse),
-        (give, 0, 0, permit),
     ]
-    for number in _DENIED.values():
+    if not starts_programs:
+        rows += [
+            (equal, 0, 4, _CLONE),
+            (load, 0, 0, 16),
+            (bits, 1, 0, _CLONE_THREAD),
+            (give, 0, 0, refuse),
+            (give, 0, 0, permit),
+        ]
+    for name, number in _DENIED.items():
+        if starts_programs and name in _STARTING:
+            continue
         rows += [(equal, 0, 1, number), (give, 0, 0, refuse)]
     rows.append((give, 0, 0, permit))
     return b"".join(struct.pack("=HBBI", *row) for row in rows)

@@ -77,6 +77,7 @@ def _import_torch() -> None:
     os.environ["KCHECK_EXEC"] = os.path.abspath("findings")
     session.start(os.environ)
     importlib.import_module("torch")
+    importlib.import_module("torch.utils.cpp_extension")  # no candidate can compile what its extensions call
     importlib.import_module("torch.nn.functional")
     with contextlib.suppress(ModuleNotFoundError):
         _import_triton()
@@ -110,7 +111,8 @@ def _confined(request: dict[str, Any], end: socket.socket) -> int:
     if not request["isolate"]:
         then()
         return 0
-    code = confine(folder, request["readable"], ProcessLimits(**request["limits"]), then)
+    limits = ProcessLimits(**request["limits"])
+    code = confine(folder, request["readable"], limits, then, starts_programs=request["starts_programs"])
     if code < 0:  # end in the same way, for the message
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)

@@ -29,6 +29,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device.places import error_place, one_line
 from kcheck.device.returned import returned_outputs
 from kcheck.errors import KernelError
+from kcheck.grading.extensions import in_candidate
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.model import Finding, OpSpec, Outcome, Span
 
@@ -93,7 +94,11 @@ class TensorDevice:
         executor, torch = self.executor, self._torch
         executor.checks = checks(instrument)
         found: list[Finding] = []
-        executor.report, executor.limit = found.append, timeout
+
+        def report(finding: Finding) -> None:
+            found.append(in_candidate(finding, self._callee.path))
+
+        executor.report, executor.limit = report, timeout
         begun = time.monotonic()
         try:
             given = self._given(spec, arrays)

@@ -105,8 +105,11 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
     def external(self: TorchStream, handle: int, device: Any = None, **_: Any) -> None:
         TorchStream.__init__(self, torch.device("cuda", 0))
 
+    def generator() -> Any:
+        return torch.cuda.default_generators[0]
+
     def seed(number: int) -> None:
-        torch.cuda.default_generators[0].manual_seed(number)
+        generator().manual_seed(number)
 
     return {
         **_memory_answers(machine),
@@ -115,7 +118,10 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "init": _done,
         "_lazy_init": _done,
         "device_count": lambda: 1,
+        "_is_compiled": lambda: True,
         "current_device": lambda: 0,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
         "set_device": _done,
         "device": _context("device"),
         "device_of": _context("device_of"),
@@ -140,13 +146,13 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "make_graphed_callables": no_graphs,
         "manual_seed": seed,
         "manual_seed_all": seed,
-        "seed": lambda: torch.default_generator.seed(),
-        "seed_all": lambda: torch.default_generator.seed(),
-        "initial_seed": lambda: torch.default_generator.initial_seed(),
-        "get_rng_state": lambda device=None: torch.cuda.default_generators[0].get_state(),
-        "set_rng_state": lambda state, device=None: torch.cuda.default_generators[0].set_state(state),
-        "get_rng_state_all": lambda: [torch.cuda.default_generators[0].get_state()],
-        "set_rng_state_all": lambda states: torch.cuda.default_generators[0].set_state(next(iter(states))),
+        "seed": lambda: generator().seed(),
+        "seed_all": lambda: generator().seed(),
+        "initial_seed": lambda: generator().initial_seed(),
+        "get_rng_state": lambda device=None: generator().get_state(),
+        "set_rng_state": lambda state, device=None: generator().set_state(state),
+        "get_rng_state_all": lambda: [generator().get_state()],
+        "set_rng_state_all": lambda states: generator().set_state(next(iter(states))),
         "ipc_collect": _done,
         "utilization": lambda device=None: 0,
     }

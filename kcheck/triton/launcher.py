@@ -4,19 +4,19 @@ tensors, and a failure is raised as Triton's exception.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.interrupts import without_launch
-from kcheck.cpu.memory import MemoryKind, RangeLabel
+from kcheck.cpu.memory import RangeLabel
 from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.dataclass import dataclass
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.launch import RESULTS
 from kcheck.driver.machine import Machine
+from kcheck.driver.staging import staged
 from kcheck.model.multiprocessor import WARP
 from kcheck.triton.signature import Type, is_pointer, laid_out, packed, scalars
 from kcheck.triton.tensors import address_of, label_of, memory_of, with_size
@@ -177,15 +177,16 @@ class Launcher:
         pointers: Sequence[_Pointer],
     ) -> None:
         executor = self._machine.executor
-        with self._staged(pointers) as staged:
-            for pointer in staged:
+        with staged(self._machine, [pointer.address for pointer in pointers]) as moved:
+            there = [replace(pointer, address=moved.get(pointer.address, pointer.address)) for pointer in pointers]
+            for pointer in there:
                 parts[pointer.param] = pointer.address.to_bytes(8, "little")
             entry = function.entry
             slots = entry.params
             content = laid_out(parts[: len(slots)], slots, entry.param_bytes)
 
             def arrays() -> list[tuple[int, RangeLabel]]:
-                return [(p.param, label_of(p.tensor, p.kind, p.name, p.address)) for p in staged]
+                return [(p.param, label_of(p.tensor, p.kind, p.name, p.address)) for p in there]
 
             launch = KernelLaunch(
                 function.module,
@@ -203,33 +204,3 @@ class Launcher:
             raise without_launch(error)
         if ending is not Ending.FINISHED:
             raise LaunchError(ending)
-
-    @contextlib.contextmanager
-    def _staged(self, pointers: Sequence[_Pointer]) -> Iterator[Sequence[_Pointer]]:
-        """Copy the tensors to device memory if racecheck or initcheck is on, because these do not watch host
-        memory. Afterwards, copy back what the kernel wrote."""
-        memory = self._machine.memory
-        checks = self._machine.executor.checks
-        if not (checks.race or checks.init):
-            yield pointers
-            return
-        copies: dict[int, tuple[int, int]] = {}  # address and size, by the address of what was copied
-        moved = []
-        try:
-            for pointer in pointers:
-                block = memory.find(pointer.address)
-                if block is None or block.kind is not MemoryKind.REGISTERED:
-                    moved.append(pointer)
-                    continue
-                if block.base not in copies:
-                    copy = memory.allocate(block.size, MemoryKind.DEVICE, fill=False)
-                    copies[block.base] = copy, block.size
-                    ctypes.memmove(copy, block.base, block.size)
-                    memory.define(copy, block.size)
-                there = copies[block.base][0] + pointer.address - block.base
-                moved.append(_Pointer(pointer.param, pointer.name, pointer.kind, pointer.tensor, there))
-            yield moved
-        finally:
-            for base, (copy, size) in copies.items():
-                ctypes.memmove(base, copy, size)
-                memory.free(copy)

@@ -6,13 +6,14 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any, cast
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.driver import session
-from kcheck.driver.after_import import patch_after_import, patch_now_or_after_import
+from kcheck.driver.after_import import patch_after_import, patch_around_import, patch_now_or_after_import
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import settings
 from kcheck.driver.machine import Machine
@@ -25,6 +26,9 @@ from kcheck.triton.versions import read_version
 
 TORCH_CUDA = "KCHECK_TORCH_CUDA"
 """The environment variable; if it is ``off``, PyTorch is not patched."""
+
+TORCH_COMPILE = "KCHECK_TORCH_COMPILE"
+"""The environment variable; if it is ``off``, ``torch.compile`` leaves functions as they are."""
 
 AUTOTUNE = "KCHECK_AUTOTUNE"
 """The environment variable: how many configurations of a kernel the autotuner tries; unset for all."""
@@ -45,13 +49,32 @@ def start(variables: MutableMapping[str, str]) -> None:
     if limit := variables.get(AUTOTUNE):
         patch_after_import({"triton.runtime.autotuner": [functools.partial(try_first, limit=int(limit))]})
     if with_torch:
-        patch_after_import({"torch": [functools.partial(_patch_torch, machine, ranges)]})
+        patch_around_import("torch", functools.partial(_torch_device, machine, ranges, chosen.cache, variables))
 
 
-def _patch_torch(machine: Machine, ranges: HostRanges, torch: Any) -> None:
-    from kcheck.torch_cuda.install import install  # lazy: few programs use PyTorch
+def _torch_device(
+    machine: Machine, ranges: HostRanges, cache: Path, variables: Mapping[str, str]
+) -> Callable[[Any], None]:
+    """What to do with PyTorch once it is imported. Its device is loaded now, before."""
+    from kcheck.torch_cuda.device import TorchDevice  # lazy: few programs use PyTorch
+    from kcheck.torch_cuda.extensions import ExtensionLibraries
+    from kcheck.torch_cuda.install import install
+    from kcheck.torch_cuda.toolkit import find_toolkit
 
-    install(torch, machine, ranges)
+    try:
+        device = TorchDevice(cache, variables)
+    except DeviceUnavailable as fault:
+        print(f"kcheck: {fault}", file=sys.stderr)
+        raise SystemExit(2) from None
+    libraries = ExtensionLibraries(find_toolkit(variables), cache, variables)
+    return functools.partial(
+        install,
+        machine=machine,
+        ranges=ranges,
+        device=device,
+        libraries=libraries,
+        compiles=variables.get(TORCH_COMPILE) != "off",
+    )
 
 
 def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:

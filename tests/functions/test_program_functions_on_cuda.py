@@ -45,10 +45,25 @@ print(operator(on_device).tolist(), operator(on_device).device)
 try:
     operator(on_cpu)
 except NotImplementedError as error:
-    print(error)
+    print(str(error).partition(". ")[0])
 """
-    refused = "mine::plus_100 is implemented for CUDA only; no argument is there"
+    refused = "Could not run 'mine::plus_100' with arguments from the 'CPU' backend"
     assert ran(tmp_path, program) == f"[98.0, 98.0, 98.0] cuda:0\n{refused}\n"
+
+
+def test_an_operator_for_the_cpu_alone_does_not_run_on_cuda(tmp_path: Path) -> None:
+    program = """
+library = Library("mine", "DEF")
+library.define("shift(Tensor x) -> Tensor")
+library.impl("shift", lambda x: x + 1, "CPU")
+print(torch.ops.mine.shift(on_cpu).tolist())
+try:
+    torch.ops.mine.shift(on_device)
+except NotImplementedError as error:
+    print(str(error).partition(". ")[0])
+"""
+    refused = "Could not run 'mine::shift' with arguments from the 'CUDA' backend"
+    assert ran(tmp_path, program) == f"[-1.0, -1.0, -1.0]\n{refused}\n"
 
 
 def test_a_custom_operator_for_all_devices_may_make_tensors_on_cuda(tmp_path: Path) -> None:

@@ -1,0 +1,7 @@
+// See cublas_v2.h.
+#pragma once
+
+#include <library_types.h>
+
+typedef struct cusparseContext* cusparseHandle_t;
+typedef enum { CUSPARSE_STATUS_SUCCESS = 0 } cusparseStatus_t;
