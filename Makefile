@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-sizes evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
+.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-sizes evidence-soak minimize-corpus prove readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -144,6 +144,10 @@ readme: .venv/installed-dev  ## run the README's sample again and write what it 
 
 evidence-sizes: .venv/installed-dev  ## offsets in 32 bits, on sizes beyond memory; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.beyond_memory --write
+
+prove: .venv/installed-dev  ## what kcheck prove decides about each correct kernel, and no twin is proved; writes docs/proofs.md
+	@$(BIN)/python -m benchmarks.proofs --write
+	@$(BIN)/python -m pytest -n 0 -q -m "" tests/prove
 
 evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         lint,
         load_spec,
         minimize,
+        prove,
         reproduce,
         shapes,
         use,
@@ -96,6 +97,7 @@ __all__ = [
     "minimize",
     "monitor",
     "op",
+    "prove",
     "reproduce",
     "shapes",
     "use",
@@ -133,7 +135,8 @@ def __dir__() -> list[str]:
 
 
 class _Kcheck(ModuleType):
-    """This module, in which ``cases``, ``lint`` and ``minimize`` are functions although packages have these names.
+    """This module, in which ``cases``, ``lint``, ``minimize`` and ``prove`` are functions although packages have
+    these names.
 
     The import system binds a package to its name in the parent when it is first imported, and would replace the
     function. The packages are imported by ``from kcheck.cases import ...``, which does not need that binding.

@@ -8,6 +8,7 @@ from kcheck.api.failing import Minimized, Reproduction, minimize, reproduce
 from kcheck.api.generators import SeededRng, dtypes, layouts, shapes, values
 from kcheck.api.grading import grade
 from kcheck.api.judging import assert_close, validate
+from kcheck.api.proving import Proofs, prove
 from kcheck.api.report import Report
 from kcheck.api.running import check, use
 from kcheck.api.spec import Spec, load_spec
@@ -22,6 +23,7 @@ __all__ = [
     "Graded",
     "Lint",
     "Minimized",
+    "Proofs",
     "Report",
     "Reproduction",
     "SeededRng",
@@ -39,6 +41,7 @@ __all__ = [
     "lint",
     "load_spec",
     "minimize",
+    "prove",
     "reproduce",
     "shapes",
     "use",

@@ -33,6 +33,7 @@ SECTIONS = {
         "coverage": "Show which sizes, dtypes and lines the cases have covered.",
         "cases": "List the cases of a spec without running them.",
         "spec": "Print the YAML of a spec that is declared in Python.",
+        "prove": "Prove memory safety and race freedom for all sizes.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
         "grade": "Judge untrusted kernels, each in a confined process.",
         "exec": "Run a numba.cuda or Triton program on the cpu device.",

@@ -116,16 +116,27 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def silenced(given: Executor | None = None) -> Iterator[None]:
-    """Launches inside the block succeed and do nothing. For the question whether a result comes from a kernel.
+def silenced(given: Executor | None = None) -> Iterator[list[KernelLaunch]]:
+    """Launches inside the block succeed and do nothing. For the question whether a result comes from a kernel, and
+    for questions about a kernel that need not run it.
 
     Args:
         given: the executor; None for that of :class:`CpuBackend`.
+
+    Yields:
+        What was launched so far.
     """
     executor: Any = given or _installed(capability(())).machine.executor
-    executor.launch = executor.again = lambda *_: Ending.FINISHED
+    launches: list[KernelLaunch] = []
+
+    def launch(wanted: KernelLaunch) -> Ending:
+        launches.append(wanted)
+        return Ending.FINISHED
+
+    executor.launch = launch
+    executor.again = lambda *_: Ending.FINISHED
     try:
-        yield
+        yield launches
     finally:
         del executor.launch, executor.again
 

@@ -22,6 +22,7 @@ LINES: dict[str, tuple[tuple[str, ...], int]] = {
     "coverage": ((), 0),
     "cases": (("specs/good.yaml",), 0),
     "spec": (("print", "kernels/k.py"), 2),
+    "prove": (("specs/good.yaml",), 0),
     "lint": (("specs/good.yaml",), 0),
     "grade": (("specs/good.yaml", "kernels/k.py", "--cases", "1"), 0),
     "exec": (("--", sys.executable, "-c", PROGRAM), 2),  # it does not use the device

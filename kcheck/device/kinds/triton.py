@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.cases import CaseArrays
 from kcheck.cases.expand import element_type
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
@@ -19,7 +20,7 @@ from kcheck.device.kinds.compiled import AsNeeded
 from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.triton_units import not_compiled, unit_for, unit_of
 from kcheck.device.places import function_place
-from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
+from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
 from kcheck.model import Case, NameArg, NumberArg, OpSpec, Scalar, TritonOptions
@@ -228,6 +229,41 @@ def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
             parts.append(address_of(value).to_bytes(8, "little") if is_pointer(part) else packed(part, value))
     slots = [(parameter.offset, parameter.size) for parameter in unit.parameters]
     return laid_out(parts, slots, max((offset + size for offset, size in slots), default=0))
+
+
+def argument_classes(spec: OpSpec, arrays: CaseArrays) -> dict[int, str]:
+    """By the number of an argument in ``args``, for integers, the class of values for which Triton compiles the
+    code: ``1``, ``16`` for multiples of it, or empty for all others."""
+    kernel = load(spec)
+    numbers = {name: n for n, name in enumerate(_parameters(kernel))}
+    return {
+        numbers[name]: "1" if value == 1 else "16" if value % 16 == 0 else ""
+        for name, value in _numbers_given(spec, kernel, arrays).items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+
+
+def parameter_sources(spec: OpSpec, arrays: CaseArrays) -> tuple[tuple[str, int], ...]:
+    """For each parameter of the kernel as Triton compiles it for a case, its type and the number of the argument
+    in ``args``."""
+    kernel = load(spec)
+    numbers = {name: n for n, name in enumerate(_parameters(kernel))}
+    given = {**_stand_ins(spec, kernel, arrays.case), **_numbers_given(spec, kernel, arrays)}
+    source = _compiled(spec, kernel, given, constants_of(spec, scalars(arrays.case, arrays.params))).src
+    return tuple((str(kind), numbers[name]) for name, kind in source.signature.items() if kind != "constexpr")
+
+
+def _numbers_given(spec: OpSpec, kernel: Any, arrays: CaseArrays) -> dict[str, Any]:
+    """The arguments of a case that are not arrays, by the kernel's parameters."""
+    assert spec.launch is not None
+    owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
+    found: dict[str, Any] = {}
+    for name, arg in zip(_parameters(kernel), spec.launch.args, strict=False):
+        if isinstance(arg, NumberArg) and arg.dtype is None:
+            found[name] = arg.value
+        elif not isinstance(arg, NameArg) or arg.name not in owners:
+            found[name] = scalar_argument(arrays.case, arrays.params, owners, arg).item()
+    return found
 
 
 class _Stand:

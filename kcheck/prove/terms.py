@@ -1,0 +1,562 @@
+"""Values of registers as integers: polynomials over atoms, and conditions over them.
+
+A polynomial stands for the bits of a register by congruence: a register of ``w`` bits holds a polynomial ``p`` if
+its bits are ``p`` modulo ``2**w``. Sums, products and left shifts keep that without a question about wrapping.
+Only where bits are read as a number (a comparison, a widening, a division) does it matter whether ``p`` is in the
+range of the type: that is an atom of the kind ``read``, unless the range is known to hold.
+
+Everything is immutable, and equal terms are one object, so they are compared by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
+
+Bounds: TypeAlias = tuple[int | None, int | None]
+"""The least and the greatest value; None: unbounded."""
+
+UNIFORM, BLOCK, THREAD = 0, 1, 2
+"""The level of a term: the same in the whole grid, in a block, or only in a thread."""
+
+Kind = Literal["var", "base", "div", "mod", "if", "read", "min", "max", "fn", "load"]
+
+
+class Atom:
+    """What is not a sum or a product.
+
+    Attributes:
+        kind: ``var``, ``base`` (an address of an array), ``div`` and ``mod`` by a constant (rounding down),
+            ``if``, ``read`` (bits as a number of a type), ``min``, ``max``, ``fn`` (any function of its
+            arguments), ``load`` (an element of an array that the kernel only reads).
+        arguments: by kind: names, constants, polynomials, a condition.
+        bounds: that hold wherever the atom has a meaning.
+        level: see UNIFORM, BLOCK, THREAD.
+        serial: in order of creation.
+    """
+
+    __slots__ = ("arguments", "bounds", "kind", "level", "needs_order", "serial")
+
+    def __init__(self, kind: str, arguments: tuple[object, ...], bounds: Bounds, level: int, serial: int) -> None:
+        self.kind = kind
+        self.arguments = arguments
+        self.bounds = bounds
+        self.level = level
+        self.serial = serial
+        self.needs_order = False
+        """Whether the level holds only if the kernel has no races."""
+
+    def __repr__(self) -> str:
+        if self.kind in ("var", "base"):
+            return str(self.arguments[-1])
+        return f"{self.kind}({', '.join(map(str, self.arguments))})"
+
+
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+class Poly:
+    """A sum of products of atoms with integer coefficients."""
+
+    __slots__ = ("_bounds", "level", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self.level = max((atom.level for monomial, _ in terms for atom in monomial), default=UNIFORM)
+        self._bounds: Bounds | None = None
+
+    @property
+    def constant(self) -> int | None:
+        """Its value, if it has no atoms."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds from those of the atoms."""
+        if self._bounds is None:
+            low: int | None = 0
+            high: int | None = 0
+            for monomial, factor in self.terms:
+                a, b = _scaled(_product_bounds(monomial), factor)
+                low = None if low is None or a is None else low + a
+                high = None if high is None or b is None else high + b
+            self._bounds = low, high
+        return self._bounds
+
+    def atoms(self) -> Iterator[Atom]:
+        """The atoms of its products, each as often as it occurs."""
+        for monomial, _ in self.terms:
+            yield from monomial
+
+    def __repr__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for monomial, factor in self.terms:
+            names = [repr(atom) for atom in monomial]
+            parts.append(" * ".join(names if factor == 1 and names else [str(factor), *names]))
+        return " + ".join(parts)
+
+
+class Condition:
+    """A condition: ``true``, ``cmp`` of two values, ``and``, ``or``, ``not``, or an unknown one (``flag``).
+
+    A comparison has the arguments (operator, left, right), of integers: operators are ``lt``, ``le``, ``eq``,
+    ``ne``.
+    """
+
+    __slots__ = ("arguments", "kind", "level")
+
+    def __init__(self, kind: str, arguments: tuple[object, ...], level: int) -> None:
+        self.kind = kind
+        self.arguments = arguments
+        self.level = level
+
+    def __repr__(self) -> str:
+        if self.kind == "cmp":
+            operator, left, right = self.arguments
+            return f"{left} {_SIGNS[str(operator)]} {right}"
+        return f"{self.kind}({', '.join(map(str, self.arguments))})"
+
+
+_SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+
+
+def _scaled(bounds: Bounds, factor: int) -> Bounds:
+    low, high = bounds
+    low, high = None if low is None else low * factor, None if high is None else high * factor
+    return (low, high) if factor >= 0 else (high, low)
+
+
+def _product_bounds(monomial: Monomial) -> Bounds:
+    found: Bounds = (1, 1)
+    n = 0
+    while n < len(monomial):
+        times = 1
+        while n + times < len(monomial) and monomial[n + times] is monomial[n]:
+            times += 1
+        one = monomial[n].bounds
+        for _ in range(times):
+            found = product_of_bounds(found, one)
+        if times % 2 == 0 and (found[0] is None or found[0] < 0) and times == len(monomial):
+            found = 0, found[1]
+        n += times
+    return found
+
+
+def product_of_bounds(a: Bounds, b: Bounds) -> Bounds:
+    """Bounds of a product."""
+    if None in a or None in b:
+        low = high = None
+        (a0, a1), (b0, b1) = a, b
+        if a0 is not None and b0 is not None and a0 >= 0 and b0 >= 0:
+            low = a0 * b0
+            high = None if a1 is None or b1 is None else a1 * b1
+        if a == (0, 0) or b == (0, 0):
+            return 0, 0
+        return low, high
+    ends = [x * y for x in a for y in b if x is not None and y is not None]
+    return min(ends), max(ends)
+
+
+class Terms:
+    """The terms of one kernel, each made once."""
+
+    def __init__(self) -> None:
+        self._atoms: dict[tuple[object, ...], Atom] = {}
+        self._polys: dict[tuple[tuple[Monomial, int], ...], Poly] = {}
+        self._conditions: dict[tuple[object, ...], Condition] = {}
+        self._fresh = 0
+        self.true = self._condition("true", ())
+        self.false = self._condition("false", ())
+        self.zero = self.number(0)
+        self.one = self.number(1)
+
+    # --- integers
+
+    def number(self, value: int) -> Poly:
+        return self._poly({(): value})
+
+    def _poly(self, parts: Mapping[Monomial, int]) -> Poly:
+        kept = [(m, f) for m, f in parts.items() if f]
+        kept.sort(key=lambda part: tuple(atom.serial for atom in part[0]))
+        key = tuple(kept)
+        if key not in self._polys:
+            self._polys[key] = Poly(key)
+        return self._polys[key]
+
+    def of(self, atom: Atom) -> Poly:
+        return self._poly({(atom,): 1})
+
+    def sum(self, *parts: Poly) -> Poly:
+        found: dict[Monomial, int] = {}
+        for part in parts:
+            for monomial, factor in part.terms:
+                found[monomial] = found.get(monomial, 0) + factor
+        return self._poly(found)
+
+    def scaled(self, a: Poly, factor: int) -> Poly:
+        return self._poly({monomial: f * factor for monomial, f in a.terms})
+
+    def minus(self, a: Poly, b: Poly) -> Poly:
+        return self.sum(a, self.scaled(b, -1))
+
+    def product(self, a: Poly, b: Poly) -> Poly:
+        found: dict[Monomial, int] = {}
+        for m, f in a.terms:
+            for n, g in b.terms:
+                key = tuple(sorted((*m, *n), key=lambda atom: atom.serial))
+                found[key] = found.get(key, 0) + f * g
+        return self._poly(found)
+
+    def exact_quotient(self, a: Poly, divisor: int) -> Poly | None:
+        """``a / divisor``, if it divides every coefficient; ``x % m`` counts as ``x - m * (x // m)``."""
+        if all(f % divisor == 0 for _, f in a.terms):
+            return self._poly({m: f // divisor for m, f in a.terms})
+        for monomial, factor in a.terms:
+            if factor % divisor and len(monomial) == 1 and monomial[0].kind == "mod":
+                x, m = monomial[0].arguments
+                assert isinstance(x, Poly)
+                assert isinstance(m, int)
+                rest = self.minus(a, self.scaled(self.of(monomial[0]), factor))
+                whole = self.scaled(self.div(x, m), -m)
+                other = self.sum(rest, self.scaled(self.sum(x, whole), factor))
+                if all(atom is not monomial[0] for atom in other.atoms()):
+                    found = self.exact_quotient(other, divisor)
+                    if found is not None:
+                        return found
+        return None
+
+    # --- atoms
+
+    def atom(
+        self, kind: Kind, arguments: tuple[object, ...], bounds: Bounds = (None, None), level: int = THREAD
+    ) -> Atom:
+        key = (kind, *arguments)
+        found = self._atoms.get(key)
+        if found is None:
+            found = self._atoms[key] = Atom(kind, arguments, bounds, level, len(self._atoms))
+        return found
+
+    def var(self, name: str, bounds: Bounds = (None, None), level: int = THREAD) -> Poly:
+        return self.of(self.atom("var", (name,), bounds, level))
+
+    def fresh(self, name: str, bounds: Bounds, level: int = THREAD) -> Poly:
+        """A new variable."""
+        self._fresh += 1
+        return self.var(f"{name}#{self._fresh}", bounds, level)
+
+    def div(self, a: Poly, m: int) -> Poly:
+        """``a // m`` for a positive constant, rounded down."""
+        if m == 1:
+            return a
+        whole = self._poly({k: f // m for k, f in a.terms if f % m == 0})
+        rest = self._poly({k: f for k, f in a.terms if f % m})
+        low, high = rest.bounds
+        if low is not None and high is not None and low // m == high // m:
+            return self.sum(whole, self.number(low // m))
+        bounds = None if low is None else low // m, None if high is None else high // m
+        return self.sum(whole, self.of(self.atom("div", (rest, m), bounds, rest.level)))
+
+    def mod(self, a: Poly, m: int) -> Poly:
+        """``a % m`` for a positive constant, never negative."""
+        rest = self._poly({k: f % m for k, f in a.terms})
+        low, high = rest.bounds
+        if low is not None and high is not None and low // m == high // m:
+            return self.minus(rest, self.number(low // m * m))
+        again = self._poly({k: f - m if f > m // 2 else f for k, f in rest.terms})
+        low, high = again.bounds
+        if low is not None and high is not None and low // m == high // m:
+            return self.minus(again, self.number(low // m * m))
+        return self.of(self.atom("mod", (rest, m), (0, m - 1), rest.level))
+
+    def either(self, condition: Condition, a: Poly, b: Poly) -> Poly:
+        """``a`` if the condition holds, otherwise ``b``."""
+        if a is b or condition is self.true:
+            return a
+        if condition is self.false:
+            return b
+        if condition.kind == "not":
+            inner = condition.arguments[0]
+            assert isinstance(inner, Condition)
+            return self.either(inner, b, a)
+        (a0, a1), (b0, b1) = a.bounds, b.bounds
+        bounds = (
+            None if a0 is None or b0 is None else min(a0, b0),
+            None if a1 is None or b1 is None else max(a1, b1),
+        )
+        level = max(condition.level, a.level, b.level)
+        return self.of(self.atom("if", (condition, a, b), bounds, level))
+
+    def least(self, a: Poly, b: Poly) -> Poly:
+        return self._extreme("min", a, b)
+
+    def most(self, a: Poly, b: Poly) -> Poly:
+        return self._extreme("max", a, b)
+
+    def _extreme(self, kind: Literal["min", "max"], a: Poly, b: Poly) -> Poly:
+        low, high = self.minus(a, b).bounds
+        if high is not None and high <= 0:
+            return a if kind == "min" else b
+        if low is not None and low >= 0:
+            return b if kind == "min" else a
+        pick: Callable[..., int] = min if kind == "min" else max
+        bounds = []
+        for n, (x, y) in enumerate(zip(a.bounds, b.bounds, strict=True)):
+            known = [v for v in (x, y) if v is not None]
+            tight = kind == ("max" if n == 0 else "min")  # one known bound is enough
+            bounds.append(pick(known) if len(known) == 2 or (known and tight) else None)
+        return self.of(self.atom(kind, (a, b), (bounds[0], bounds[1]), max(a.level, b.level)))
+
+    def function(self, name: str, arguments: Iterable[object], bounds: Bounds) -> Poly:
+        """Any function: equal arguments give equal results."""
+        given = tuple(arguments)
+        level = max((a.level for a in given if isinstance(a, Poly | Condition)), default=UNIFORM)
+        return self.of(self.atom("fn", (name, *given), bounds, level))
+
+    # --- conditions
+
+    def _condition(self, kind: str, arguments: tuple[object, ...]) -> Condition:
+        key = (kind, *arguments)
+        found = self._conditions.get(key)
+        if found is None:
+            level = max((a.level for a in arguments if isinstance(a, Poly | Condition)), default=UNIFORM)
+            found = self._conditions[key] = Condition(kind, arguments, level)
+        return found
+
+    def flag(self, name: str, arguments: Iterable[object] = (), level: int = UNIFORM) -> Condition:
+        """Any condition: equal arguments give equal results."""
+        found = self._condition("flag", (name, *arguments))
+        found.level = max(found.level, level)
+        return found
+
+    def fresh_flag(self, name: str, level: int = THREAD) -> Condition:
+        self._fresh += 1
+        return self.flag(f"{name}#{self._fresh}", (), level)
+
+    def compare(self, operator: str, a: Poly, b: Poly) -> Condition:
+        """``lt``, ``le``, ``gt``, ``ge``, ``eq`` or ``ne`` of two integers."""
+        if operator in ("gt", "ge"):
+            return self.compare({"gt": "lt", "ge": "le"}[operator], b, a)
+        low, high = self.minus(a, b).bounds
+        known = _known(operator, low, high)
+        if known is not None:
+            return self.true if known else self.false
+        if operator in ("eq", "ne"):
+            for x, y in ((a, b), (b, a)):
+                if y.constant is not None and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
+                    atom = x.terms[0][0][0]
+                    if atom.kind == "if":
+                        inner = self._of_choice(atom, operator, y)
+                        if inner is not None:
+                            return inner
+        if operator == "ne":
+            return self.negated(self.compare("eq", a, b))
+        return self._condition("cmp", (operator, a, b))
+
+    def _of_choice(self, atom: Atom, operator: str, other: Poly) -> Condition | None:
+        """``(c ? 1 : 0) != 0`` is ``c``."""
+        condition, a, b = atom.arguments
+        assert isinstance(condition, Condition)
+        assert isinstance(a, Poly)
+        assert isinstance(b, Poly)
+        if a.constant is None or b.constant is None:
+            return None
+        first, second = self.compare(operator, a, other), self.compare(operator, b, other)
+        if first is self.true and second is self.false:
+            return condition
+        if first is self.false and second is self.true:
+            return self.negated(condition)
+        return None
+
+    def negated(self, condition: Condition) -> Condition:
+        if condition is self.true:
+            return self.false
+        if condition is self.false:
+            return self.true
+        if condition.kind == "not":
+            inner = condition.arguments[0]
+            assert isinstance(inner, Condition)
+            return inner
+        if condition.kind == "cmp" and condition.arguments[0] in ("lt", "le"):
+            operator, a, b = condition.arguments
+            return self._condition("cmp", ("le" if operator == "lt" else "lt", b, a))
+        return self._condition("not", (condition,))
+
+    def all(self, conditions: Iterable[Condition]) -> Condition:
+        parts: dict[Condition, None] = {}
+        for condition in conditions:
+            if condition.kind == "and":
+                parts |= dict.fromkeys(condition.arguments)  # type: ignore[arg-type]
+            elif condition is not self.true:
+                parts[condition] = None
+        if self.false in parts or any(self.negated(part) in parts for part in parts):
+            return self.false
+        if len(parts) < 2:
+            return next(iter(parts), self.true)
+        return self._condition("and", tuple(parts))
+
+    def any(self, conditions: Iterable[Condition]) -> Condition:
+        parts: dict[Condition, None] = {}
+        for condition in conditions:
+            if condition.kind == "or":
+                parts |= dict.fromkeys(condition.arguments)  # type: ignore[arg-type]
+            elif condition is not self.false:
+                parts[condition] = None
+        if self.true in parts or any(self.negated(part) in parts for part in parts):
+            return self.true
+        if len(parts) < 2:
+            return next(iter(parts), self.false)
+        return self._condition("or", tuple(parts))
+
+    def conjuncts(self, condition: Condition) -> tuple[Condition, ...]:
+        """The parts of a conjunction."""
+        if condition is self.true:
+            return ()
+        return condition.arguments if condition.kind == "and" else (condition,)  # type: ignore[return-value]
+
+    def joined(self, a: Condition, b: Condition) -> Condition:
+        """``a or b``, with common parts taken out."""
+        first, second = self.conjuncts(a), self.conjuncts(b)
+        common = [part for part in first if part in second]
+        left = self.all(part for part in first if part not in common)
+        right = self.all(part for part in second if part not in common)
+        return self.all((*common, self.any((left, right))))
+
+    def decided(self, term: Poly, path: Condition) -> Poly:
+        """The polynomial where a path condition holds: an ``if`` that it decides is one of its sides."""
+        known = set(self.conjuncts(path))
+        seen: dict[object, object] = {}
+
+        def by(atom: Atom) -> Poly | None:
+            if atom.kind != "if":
+                return None
+            condition, a, b = atom.arguments
+            assert isinstance(condition, Condition)
+            assert isinstance(a, Poly)
+            assert isinstance(b, Poly)
+            if condition in known:
+                return self.replaced(a, by, seen)
+            return self.replaced(b, by, seen) if self.negated(condition) in known else None
+
+        return self.replaced(term, by, seen)
+
+    # --- substitution
+
+    def replaced(self, term: Poly, by: Callable[[Atom], Poly | None], seen: dict[object, object]) -> Poly:
+        """The polynomial with atoms replaced, inside of other atoms, too.
+
+        Args:
+            by: what replaces an atom; None: its arguments are looked at.
+            seen: results so far; one for each ``by``.
+        """
+        if term in seen:
+            return seen[term]  # type: ignore[return-value]
+        parts = []
+        for monomial, factor in term.terms:
+            product = self.number(factor)
+            for atom in monomial:
+                product = self.product(product, self._replaced_atom(atom, by, seen))
+            parts.append(product)
+        found = self.sum(*parts)
+        seen[term] = found
+        return found
+
+    def _replaced_atom(self, atom: Atom, by: Callable[[Atom], Poly | None], seen: dict[object, object]) -> Poly:
+        if atom in seen:
+            return seen[atom]  # type: ignore[return-value]
+        found = by(atom)
+        if found is None:
+            found = self._rebuilt(atom, by, seen)
+        seen[atom] = found
+        return found
+
+    def _rebuilt(self, atom: Atom, by: Callable[[Atom], Poly | None], seen: dict[object, object]) -> Poly:
+        new = tuple(
+            self.replaced(a, by, seen)
+            if isinstance(a, Poly)
+            else self.replaced_condition(a, by, seen)
+            if isinstance(a, Condition)
+            else a
+            for a in atom.arguments
+        )
+        if all(a is b for a, b in zip(new, atom.arguments, strict=True)):
+            return self.of(atom)
+        match atom.kind:
+            case "div":
+                return self.div(*new)  # type: ignore[arg-type]
+            case "mod":
+                return self.mod(*new)  # type: ignore[arg-type]
+            case "if":
+                return self.either(*new)  # type: ignore[arg-type]
+            case "min" | "max":
+                return self._extreme(atom.kind, *new)  # type: ignore[arg-type]
+            case "read" if _is_within(new[2].bounds, atom.bounds):  # type: ignore[attr-defined]
+                return new[2]  # type: ignore[return-value]
+            case _:
+                level = max((a.level for a in new if isinstance(a, Poly | Condition)), default=UNIFORM)
+                made = self.atom(atom.kind, new, atom.bounds, max(level, 0 if atom.kind != "var" else atom.level))  # type: ignore[arg-type]
+                made.needs_order = atom.needs_order
+                return self.of(made)
+
+    def replaced_condition(
+        self, condition: Condition, by: Callable[[Atom], Poly | None], seen: dict[object, object]
+    ) -> Condition:
+        """The condition with atoms replaced."""
+        if condition in seen:
+            return seen[condition]  # type: ignore[return-value]
+        given = condition.arguments
+        match condition.kind:
+            case "true" | "false":
+                found = condition
+            case "cmp":
+                operator, a, b = given
+                found = self.compare(str(operator), self.replaced(a, by, seen), self.replaced(b, by, seen))  # type: ignore[arg-type]
+            case "not":
+                found = self.negated(self.replaced_condition(given[0], by, seen))  # type: ignore[arg-type]
+            case "and":
+                found = self.all(self.replaced_condition(c, by, seen) for c in given)  # type: ignore[arg-type]
+            case "or":
+                found = self.any(self.replaced_condition(c, by, seen) for c in given)  # type: ignore[arg-type]
+            case _:
+                changed = seen.get("flags")
+                new = tuple(self.replaced(a, by, seen) if isinstance(a, Poly) else a for a in given)
+                mark = (changed,) if changed is not None and (condition.level == THREAD or len(new) == 1) else ()
+                found = self.flag(f"{new[0]}{mark[0] if mark else ''}", new[1:], condition.level)
+        seen[condition] = found
+        return found
+
+
+def _known(operator: str, low: int | None, high: int | None) -> bool | None:
+    """Whether ``d operator 0`` for a difference within bounds; None if both are possible."""
+    if operator == "lt":
+        return True if high is not None and high < 0 else False if low is not None and low >= 0 else None
+    if operator == "le":
+        return True if high is not None and high <= 0 else False if low is not None and low > 0 else None
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return operator == "ne"
+    return operator == "eq" if low == high == 0 else None
+
+
+def _is_within(inner: Bounds, outer: Bounds) -> bool:
+    (a, b), (low, high) = inner, outer
+    return a is not None and b is not None and low is not None and high is not None and low <= a and b <= high
+
+
+def atoms_below(term: Poly | Condition, seen: set[object]) -> Iterator[Atom]:
+    """All atoms in a term, those inside of others, too, each once. ``seen``: what was visited already."""
+    if term in seen:
+        return
+    seen.add(term)
+    parts: Iterable[object] = term.atoms() if isinstance(term, Poly) else term.arguments
+    for part in parts:
+        if isinstance(part, Poly | Condition):
+            yield from atoms_below(part, seen)
+        elif isinstance(part, Atom) and part not in seen:
+            seen.add(part)
+            yield part
+            for inner in part.arguments:
+                if isinstance(inner, Poly | Condition):
+                    yield from atoms_below(inner, seen)
