@@ -36,7 +36,8 @@ from kcheck.cpu.scratch import Scratch
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, LaunchedAlone, TieredKernels, looks
 from kcheck.errors import PtxError
-from kcheck.model import NATURAL, Finding, Index3, TensorSum
+from kcheck.model import NATURAL, Finding, Index3
+from kcheck.model.launch_facts import NO_FACTS
 from kcheck.model.noise import Noise
 from kcheck.ptx.abi import SCRATCH, Checks, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
@@ -78,8 +79,7 @@ class Executor:
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         noise: how launches with ``Checks.noise`` round; may be changed between launches.
         kernels: the compiled kernels.
-        float_atomics, narrow_floats, tensor_sums: what kernels did since the caller last reset these: atomic adds
-            of floats, rounding to formats narrower than float32, sums that tensor cores truncate.
+        facts: those of the kernels launched since the caller last reset this.
         lends: checks whose code may run launches without checks; their findings are dropped (:meth:`.lend`).
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
@@ -117,9 +117,7 @@ class Executor:
         self._chooser = CheckChooser(memory)
         self.textures = Textures(memory)
         self.kernels = TieredKernels(cache, clock, self.postpone)
-        self.float_atomics = False
-        self.narrow_floats: frozenset[str] = frozenset()
-        self.tensor_sums: frozenset[TensorSum] = frozenset()
+        self.facts = NO_FACTS
         self._judge = LaunchJudge(memory, self.textures, self._tell, lambda finding: self.report(finding))
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -274,13 +272,12 @@ class Executor:
         needs_more = launch.cooperative or program.prints or launch.module.reporting is not None
         if needs_more or program.checks != NO_CHECKS or job.keep[-1] is not None:
             return None
-        is_remarkable = bool(program.float_atomics or program.narrow_floats or program.tensor_sums)
+        is_remarkable = program.facts != NO_FACTS
         return LaunchedAlone(job, known, launch, self._width, is_remarkable)
 
     def _record(self, program: Program) -> None:
-        self.float_atomics |= program.float_atomics
-        self.narrow_floats |= program.narrow_floats
-        self.tensor_sums |= program.tensor_sums
+        if program.facts != self.facts:
+            self.facts = self.facts | program.facts
 
     def _rehearse(self, launch: KernelLaunch, reporting: LoadedModule) -> Ending | None:
         """Report what a launch raises: run it in code that reports exceptions, and restore memory afterwards.

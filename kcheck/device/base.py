@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes
-from kcheck.model import Finding, OpSpec, Outcome, Schedule, TensorSum
+from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.launch_facts import LaunchFacts
 from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget, WatchedLaunch
 
@@ -195,16 +196,8 @@ class Backend(Protocol):
     def launched(self) -> tuple[Launched, ...]:
         """The kernels that the last call of :meth:`launch` launched, each signature with each block once."""
 
-    def float_atomics(self) -> bool | None:
-        """Whether the kernels of the last :meth:`launch` add floats atomically, in an unspecified order. None if
-        that is unknown."""
-
-    def narrow_floats(self) -> frozenset[str] | None:
-        """The formats narrower than float32 to which the kernels of the last :meth:`launch` round: ``16-bit`` by
-        arithmetic, ``tf32`` by matrix products. None if that is unknown."""
-
-    def tensor_sums(self) -> frozenset[TensorSum]:
-        """The sums of the kernels of the last :meth:`launch` that tensor cores truncate; empty if unknown."""
+    def facts(self) -> LaunchFacts:
+        """What the kernels of the last :meth:`launch` do that decides how results are judged."""
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""

@@ -47,9 +47,9 @@ from kcheck.model import (
     OpSpec,
     Schedule,
     Span,
-    TensorSum,
 )
 from kcheck.model.coverage import Reached
+from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget
 from kcheck.ptx.abi import Checks
@@ -244,17 +244,9 @@ class CpuBackend(CudaBackend):
             self.instrument(())
             self._executor.compile(self._executor.load(text), kernel.entry_name)
 
-    def float_atomics(self) -> bool | None:
-        """As :meth:`kcheck.device.base.Backend.float_atomics`."""
-        return self._executor.float_atomics
-
-    def narrow_floats(self) -> frozenset[str] | None:
-        """As :meth:`kcheck.device.base.Backend.narrow_floats`."""
-        return self._executor.narrow_floats
-
-    def tensor_sums(self) -> frozenset[TensorSum]:
-        """As :meth:`kcheck.device.base.Backend.tensor_sums`."""
-        return self._executor.tensor_sums
+    def facts(self) -> LaunchFacts:
+        """As :meth:`kcheck.device.base.Backend.facts`."""
+        return self._executor.facts
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU. Also label the array's bytes with its name, and let kernels access only those."""
@@ -287,8 +279,7 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.launch`. The work is done when the job returns. The time
         that compilers take does not count toward the deadline."""
         self._found.clear()
-        self._executor.float_atomics = False
-        self._executor.narrow_floats, self._executor.tensor_sums = frozenset(), frozenset()
+        self._executor.facts = NO_FACTS
         if deadline != self._deadline:  # a new case; a repeat keeps the time that was added for compilers
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule, self._executor.unfinished = schedule, 0

@@ -28,8 +28,9 @@ from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.compile_errors import explain, is_compiler_error, refuse_once
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
-from kcheck.model import Finding, Index3, OpSpec, Schedule, Span, TensorSum
+from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.launch_facts import UNKNOWN, LaunchFacts
 from kcheck.model.layouts import Spread
 from kcheck.span import as_typed
 from kcheck.triton.launcher import LaunchError
@@ -147,17 +148,9 @@ class CudaBackend(Uninstrumented):
 
         kind.call = watched
 
-    def float_atomics(self) -> bool | None:
+    def facts(self) -> LaunchFacts:
         """Unknown: to see a kernel's PTX would take another compilation."""
-        return None
-
-    def narrow_floats(self) -> frozenset[str] | None:
-        """Unknown, as for :meth:`float_atomics`."""
-        return None
-
-    def tensor_sums(self) -> frozenset[TensorSum]:
-        """Unknown, as for :meth:`float_atomics`."""
-        return frozenset()
+        return UNKNOWN
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is a dispatcher of ``@cuda.jit`` that is not a device function."""

@@ -218,21 +218,17 @@ class LaunchingDevice:
         finally:
             self._unstage()
         checked = checks_that_ran(spec, self._backend, seen)
-        narrow, sums = self._backend.narrow_floats(), self._backend.tensor_sums()
-        found = tuple(findings)
-        spent, reached = self._instrumented, self._reached
         return Outcome(
             arrays.case,
             self.name,
             outputs,
             unwritten,
-            found,
+            tuple(findings),
             notes,
             checked,
-            spent,
-            narrow,
-            reached=reached,
-            tensor_sums=sums,
+            self._instrumented,
+            self._backend.facts(),
+            reached=self._reached,
         )
 
     def watch(
@@ -357,7 +353,7 @@ class LaunchingDevice:
         """(whether another schedule must give the same bits, notes)."""
         if spec.deterministic is not None:  # the default is true, unless floats are added atomically
             return spec.deterministic, ()
-        atomics = self._backend.float_atomics()
+        atomics = self._backend.facts().float_atomics
         if atomics is None:
             return False, (f"not checked on the {self.name} unless the spec sets it: deterministic",)
         return not atomics, ()

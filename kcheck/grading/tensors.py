@@ -120,7 +120,7 @@ class TensorDevice:
         return Outcome(
             arrays.case, NAME, outputs, {}, (*found, *wrong), notes, _CHECKED,
             instrumented=time.monotonic() - begun,
-            narrow=executor.narrow_floats, tensor_sums=executor.tensor_sums,
+            facts=executor.facts,
         )  # fmt: skip
 
     def _given(self, spec: OpSpec, arrays: CaseArrays) -> dict[str, Any]:

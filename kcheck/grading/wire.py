@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kcheck.cases import CaseArrays
 from kcheck.grading.channel import BadMessage, Received
 from kcheck.model import SANITIZERS, Case, Finding, OpSpec, Outcome, Span, TensorSum
+from kcheck.model.launch_facts import LaunchFacts
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -35,8 +36,8 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
         "findings": [asdict(finding) for finding in outcome.findings[:_MOST_FINDINGS]],
         "notes": list(outcome.notes),
         "checked": list(outcome.checked),
-        "narrow": None if outcome.narrow is None else sorted(outcome.narrow),
-        "sums": [asdict(each) for each in sorted(outcome.tensor_sums)],
+        "narrow": None if (narrow := outcome.facts.narrow_floats) is None else sorted(narrow),
+        "sums": [asdict(each) for each in sorted(outcome.facts.tensor_sums)],
         "flushes": outcome.flushes,
     }
     arrays = [*outputs, *(mask for _, mask in masks)]
@@ -75,7 +76,7 @@ def _outcome(received: Received, spec: OpSpec, case: Case, arrays: CaseArrays, d
     checked = tuple(name for name in SANITIZERS if name in fields["checked"])
     return Outcome(
         case, device, outputs, unwritten, findings, notes, checked,
-        narrow=narrow, tensor_sums=sums, flushes=fields["flushes"] is True,
+        facts=LaunchFacts(None, narrow, sums), flushes=fields["flushes"] is True,
     )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 from kcheck.model.coverage import Reached
+from kcheck.model.launch_facts import UNKNOWN, LaunchFacts
 from kcheck.model.levels import Level, Mild, Strict
-from kcheck.model.tensor_sum import TensorSum
 from kcheck.span import Span
 
 if TYPE_CHECKING:
@@ -157,10 +157,8 @@ class Outcome:
         checked: the sanitizers that checked this case, in the order of SANITIZERS.
         instrumented: seconds spent in instrumented code, including its compilation.
         device: ``gpu``, ``cpu`` or ``simulator``.
-        narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` in arithmetic, ``tf32`` in
-            matrix products; None if the device cannot determine them.
+        facts: what the launched kernels do that decides how results are judged.
         reached: the points of the kernel's code that the judged launch reached, if it was instrumented.
-        tensor_sums: the float32 sums that tensor cores truncate; empty if the device cannot determine them.
         gradients: by input, the derivatives of sum(output * c) as the function's framework computes them, with the
             input's shape and dtype.
         flushes: whether the op may flush subnormal numbers to 0, as JAX and TensorFlow do on a CPU.
@@ -174,8 +172,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     instrumented: float = 0.0
-    narrow: frozenset[str] | None = None
+    facts: LaunchFacts = UNKNOWN
     reached: tuple[Reached, ...] = ()
-    tensor_sums: frozenset[TensorSum] = frozenset()
     gradients: Mapping[str, Array] = field(default_factory=dict)
     flushes: bool = False

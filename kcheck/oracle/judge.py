@@ -54,8 +54,9 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     except ReferenceFailed as error:
         return _verdict(outcome, [error.finding, *findings], ())
     rule, rule_notes = truth.rule, truth.notes
-    is_tf32 = spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow
-    if is_tf32 or outcome.tensor_sums or outcome.flushes:
+    narrow = outcome.facts.narrow_floats
+    is_tf32 = spec.compute is None and narrow is not None and TF32.name in narrow
+    if is_tf32 or outcome.facts.tensor_sums or outcome.flushes:
         rule, rule_notes = _rules_of_launch(truth, outcome, arrays.case.seed, is_tf32)
     applied = {name: rule(name) for name in outcome.outputs}
     comparisons = tuple(
@@ -122,7 +123,7 @@ def _rules_of_launch(
         is_tf32: tensor cores also round float32 operands to TF32, as Triton's do by default.
     """
     spec = dataclasses.replace(truth.spec, compute=TF32.name) if is_tf32 else truth.spec
-    rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.tensor_sums, outcome.flushes)
+    rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.facts.tensor_sums, outcome.flushes)
     said = (
         f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which the tolerance allows; "
         "set 'compute: float32' to require float32 products",
@@ -165,7 +166,8 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
     Without ``compute`` in the spec, that error is too large, and the note says that either the kernel or the spec
     must change.
     """
-    if truth.spec.compute is not None or (outcome.narrow is not None and "16-bit" not in outcome.narrow):
+    narrow = outcome.facts.narrow_floats
+    if truth.spec.compute is not None or (narrow is not None and "16-bit" not in narrow):
         return
     for found in comparisons:
         dtype = truth.reference.dtypes[found.output]
@@ -184,7 +186,7 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
             outcome.unwritten.get(found.output),
         )
         if again.passed:
-            condition = f"if the kernel computes in {dtype.name}, " if outcome.narrow is None else ""
+            condition = f"if the kernel computes in {dtype.name}, " if narrow is None else ""
             fix = f"{condition}compute in float32 and round once, or set 'compute: {dtype.name}'"
             yield rounding_note(truth.spec.op, found.output, dtype.name, fix)
 
@@ -204,7 +206,7 @@ def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], 
     wrong = [found for found in comparisons if not found.passed]
     if outcome.flushes or not wrong or not all(_may_be_flushed(truth, outcome, found.output) for found in wrong):
         return
-    rule, _ = rules(truth.spec, truth.reference, truth.expected, seed, outcome.tensor_sums, flushes=True)
+    rule, _ = rules(truth.spec, truth.reference, truth.expected, seed, outcome.facts.tensor_sums, flushes=True)
     for found in wrong:
         again = compare(
             found.output,

@@ -8,7 +8,7 @@ from dataclasses import field
 from kcheck.alignment import ceil_div
 from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodePoint
-from kcheck.model.tensor_sum import TensorSum
+from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.syntax.dwarf import DebugVariable
@@ -219,8 +219,7 @@ class Program:
         shared: the variables in shared memory, by offset.
         local: those of the kernel in local memory; ``local_offset``: where the first lane's memory begins in the
             state of its vector.
-        float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
-            which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
+        facts: what it does that decides how results are judged.
         pointers: with racecheck, the parameters that addresses depend on.
         fresh: whether sanitizers have something to do when a block begins.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
@@ -244,10 +243,8 @@ class Program:
     shared: tuple[SharedVariable, ...] = ()
     local: tuple[SharedVariable, ...] = ()
     local_offset: int = 0
-    float_atomics: bool = False
-    narrow_floats: frozenset[str] = frozenset()
+    facts: LaunchFacts = NO_FACTS
     points: tuple[CodePoint, ...] = ()
-    tensor_sums: frozenset[TensorSum] = frozenset()
     pointers: PointerUse = PointerUse()
     fresh: bool = False
     arrays: Mapping[int, DebugVariable] = field(default_factory=dict)

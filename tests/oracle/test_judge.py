@@ -10,6 +10,7 @@ from oracle_bench import Bench, invariant
 
 from kcheck.errors import InternalError
 from kcheck.model import DTYPES, Bounds, Finding, Outcome, Status
+from kcheck.model.launch_facts import LaunchFacts
 from kcheck.oracle import judge
 
 DOUBLE = "def ref(x):\n    return 2 * x\n"
@@ -288,7 +289,7 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
     ):
         spec = bench.spec(source, types, {"out": "float16"}, compute=compute)
         arrays = bench.arrays(spec, {"a": a, "x": x, "y": y}, {"out": (3,)})
-        found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}, narrow=narrow))
+        found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}, facts=LaunchFacts(None, narrow)))
         assert found.status is status
         assert len(found.notes) == notes
         assert all(note.startswith("op: out is within") for note in found.notes)
@@ -323,11 +324,14 @@ def test_products_in_tf32_are_allowed_where_the_kernel_has_them_or_the_spec_says
     spec = bench.spec("def ref(a, b):\n    return a @ b\n", types, {"y": "float32"}, compute=compute)
     arrays = bench.arrays(spec, {"a": a, "b": b}, {"y": (8, 8)})
     product = cut_to_tf32(a).astype(np.float64) @ cut_to_tf32(b).astype(np.float64)
-    found = judge(spec, arrays, bench.outcome(arrays, {"y": product}, narrow=formats))
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": product}, facts=LaunchFacts(None, formats)))
     assert found.status is status
     assert any("TF32" in note for note in found.notes) is (formats == TF32 and compute is None)
     short = a[:, :-4].astype(np.float64) @ b[:-4].astype(np.float64)
-    assert judge(spec, arrays, bench.outcome(arrays, {"y": short}, narrow=formats)).status is Status.FAILED
+    assert (
+        judge(spec, arrays, bench.outcome(arrays, {"y": short}, facts=LaunchFacts(None, formats))).status
+        is Status.FAILED
+    )
 
 
 def test_an_unwritten_element_fails_once(bench: Bench) -> None:

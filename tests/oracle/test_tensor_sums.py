@@ -11,6 +11,7 @@ import pytest
 from oracle_bench import Bench
 
 from kcheck.model import DTYPES, Status, TensorSum
+from kcheck.model.launch_facts import LaunchFacts
 from kcheck.oracle import tensor_sums
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.judge import judge
@@ -67,7 +68,9 @@ def test_a_long_sum_of_one_sign_passes_and_one_without_a_block_fails(
     arrays = bench.arrays(spec, {"a": a, "b": b}, {"y": (2, 3)})
 
     def status(product: Any, *sums: TensorSum) -> Status:
-        return judge(spec, arrays, bench.outcome(arrays, {"y": product}, tensor_sums=frozenset(sums))).status
+        return judge(
+            spec, arrays, bench.outcome(arrays, {"y": product}, facts=LaunchFacts(None, None, frozenset(sums)))
+        ).status
 
     assert status(on_tensor_cores(a, b, AMPERE, "f16"), AMPERE) is Status.PASSED
     assert status(on_tensor_cores(a[:, 16:], b[16:], AMPERE, "f16"), AMPERE) is Status.FAILED

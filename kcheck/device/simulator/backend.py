@@ -17,8 +17,9 @@ from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, ThreadFailure
-from kcheck.model import Finding, OpSpec, Schedule, Span, TensorSum
+from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.launch_facts import LaunchFacts
 from kcheck.span import as_typed
 
 
@@ -51,17 +52,10 @@ class SimulatorBackend(Uninstrumented):
         """As :meth:`kcheck.device.base.Backend.launched`."""
         return tuple(self._simulation.session.launched)
 
-    def float_atomics(self) -> bool | None:
-        """Whether a thread of the last launch executed ``atomic.add`` or ``atomic.sub`` on a float."""
-        return self._simulation.session.float_atomics
-
-    def narrow_floats(self) -> frozenset[str] | None:
-        """Unknown: the simulator runs Python, and does not see the dtype of every operation."""
-        return None
-
-    def tensor_sums(self) -> frozenset[TensorSum]:
-        """Empty: Numba has no matrix products on tensor cores."""
-        return frozenset()
+    def facts(self) -> LaunchFacts:
+        """As :meth:`kcheck.device.base.Backend.facts`. The simulator runs Python, and does not see the dtype
+        of every operation; Numba has no matrix products on tensor cores."""
+        return LaunchFacts(self._simulation.session.float_atomics, None)
 
     def is_kernel(self, function: Any) -> bool:
         """Whether a function is the simulator's object for a kernel, not for a device function."""

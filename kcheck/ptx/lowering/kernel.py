@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kcheck.alignment import align_up
 from kcheck.errors import PtxError
+from kcheck.model.launch_facts import LaunchFacts
 from kcheck.ptx.abi import AXES, RESERVED, RESERVED_BYTES, Checks
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
@@ -148,9 +149,11 @@ def lower(
         shared=shared_variables(module, functions, unit.shared),
         local=tuple(local_variables(kernel, frames[entry][1])),
         local_offset=local,
-        float_atomics=adds_floats_atomically(functions),
-        narrow_floats=narrow_floats(functions),
-        tensor_sums=tensor_sums(functions, capability(module.target)),
+        facts=LaunchFacts(
+            adds_floats_atomically(functions),
+            narrow_floats(functions),
+            tensor_sums(functions, capability(module.target)),
+        ),
         pointers=unit.pointers,
         fresh=fresh,
     )
