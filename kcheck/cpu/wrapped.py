@@ -40,7 +40,9 @@ def wrapped_text(exact: int, access: Span | None) -> str:
 def wrapped_fix(arithmetic: Site | None, words: Language) -> str:
     """The fix. It names the product, if the line has only one."""
     if arithmetic is not None and arithmetic.text.endswith("64"):  # what is computed in 64 bits is then converted
-        return "keep it in 64 bits: remove the conversion to 32 bits, or the variable of 32 bits that it is stored in"
+        return (
+            "keep it in 64 bits: remove the conversion to 32 bits, or the variable of 32 bits that it is stored in"
+        )
     found = _product(arithmetic)
     if found is None:
         return f"compute it in 64 bits: convert an operand, as in {words.wide('i')}, not the result"

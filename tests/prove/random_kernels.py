@@ -56,7 +56,9 @@ def _guard(stream: random.Random) -> str:
     off = stream.choice([0, 0, 0, 0, 1, -1])
     if stream.random() < 0.1:
         return ""
-    test = stream.choice(["ge.u32", "ge.s32", "ge.u32", "gt.s32"] if stream.random() < 0.3 else ["ge.u32", "ge.s32"])
+    test = stream.choice(
+        ["ge.u32", "ge.s32", "ge.u32", "gt.s32"] if stream.random() < 0.3 else ["ge.u32", "ge.s32"]
+    )
     return f"    add.s32 %r5, %r0, {off};\n    setp.{test} %p0, %r4, %r5;\n    @%p0 bra END;\n"
 
 

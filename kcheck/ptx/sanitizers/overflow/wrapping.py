@@ -1,5 +1,5 @@
-"""Finds, before a function is lowered, which 32-bit arithmetic and which conversions to 32 bits feed addresses. Only
-these are checked for wrapping.
+"""Finds, before a function is lowered, which 32-bit arithmetic and which conversions to 32 bits feed addresses.
+Only these are checked for wrapping.
 
 The search goes backward from the address of each access, through operations that preserve the meaning of a number:
 sums, products, shifts to the left, signed shifts to the right, choices and widening. It stops at operations that
@@ -36,8 +36,8 @@ class Wrapping:
         unsigned: those of them, and of their 32-bit sources, that no instruction treats as signed.
         wide: 64-bit registers computed from narrow ones, on their way to an address.
         sources: by wide register, the narrow operands (by id) that it may be computed from.
-        arithmetic: by narrow register, the sums and products that its value comes from; for a conversion to 32 bits,
-            what computes the 64-bit number, because compilers put the conversion on the line of its use.
+        arithmetic: by narrow register, the sums and products that its value comes from; for a conversion to 32
+            bits, what computes the 64-bit number, because compilers put the conversion on the line of its use.
         truncations: by operand of :func:`truncated` (by id), what computes it.
         remainders: instructions (by id) that compute a part of a number, for which wrapping does not matter.
     """
