@@ -1,5 +1,5 @@
-"""``kcheck exec -- python script.py``: any numba.cuda or Triton program on the cpu device, its child processes
-included.
+"""``kcheck exec -- python script.py`` and ``kcheck exec -- ./program``: any numba.cuda, Triton or CUDA C++ program
+on the cpu device, its child processes included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SANITIZE = Sanitize(
 @click.command(
     "exec",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a numba.cuda or Triton program on the cpu device.",
+    short_help="Run a numba.cuda, Triton or CUDA C++ program on the cpu device.",
 )
 @click.option(
     "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (default: KCHECK_CC, or 8.0)."
@@ -78,11 +78,12 @@ def command(
     autotune: int | None,
     words: Sequence[str],
 ) -> None:
-    """Run a numba.cuda or Triton program on the cpu device, without a GPU and without changes.
+    """Run a numba.cuda, Triton or CUDA C++ program on the cpu device, without a GPU and without changes.
 
     \b
     kcheck exec -- python script.py
     kcheck exec -- pytest tests
+    kcheck exec -- ./program
     kcheck exec --sanitize racecheck -- python script.py
 
     With PyTorch, tensors on device="cuda" are in host memory, where Triton kernels can access them.
@@ -133,7 +134,7 @@ def _unused(words: Sequence[str]) -> str:
     """The message about a program that never used the device, so that nothing was checked."""
     return (
         f"kcheck: {shlex.join(words)} did not use the device, so nothing was checked: kcheck exec runs Python "
-        "programs that use numba.cuda, Triton or cuda.core; for kernels in CUDA C++, write a spec (docs/cuda.md)"
+        "programs that use numba.cuda, Triton or cuda.core, and programs that nvcc built (docs/programs.md)"
     )
 
 
@@ -145,16 +146,22 @@ def _why_not(words: Sequence[str], fault: OSError) -> str:
 
 def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) -> int:
     """Run a command whose programs get a device process when they need one."""
-    from kcheck.driver.engines import Engines, library_for_programs
+    from kcheck.driver.cudart import client_library, runtime_library
+    from kcheck.driver.engines import Engines
     from kcheck.driver.install import settings
+    from kcheck.driver.session import mark_of_use
     from kcheck.errors import DeviceUnavailable
 
     try:
-        library = library_for_programs(settings(variables).cache, variables)
+        cache = settings(variables).cache
+        runtimes = [runtime_library(cache, major, variables) for major in (13, 12)]
+        libraries = [client_library(cache, variables), *runtimes]
     except DeviceUnavailable as fault:  # Python programs do not need it
-        Path(folder, "no-library").write_text(str(fault))
-        return _run(words, variables)
-    engines = Engines(folder, variables, library)
+        code = _run(words, variables)
+        if not os.path.exists(mark_of_use(variables["KCHECK_EXEC"])):
+            click.echo(f"kcheck: {fault}", err=True)
+        return code
+    engines = Engines(folder, variables, libraries)
     try:
         return _run(words, engines.variables)
     finally:
