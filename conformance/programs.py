@@ -2,7 +2,7 @@
 
     python conformance/programs.py SOURCES [--every N] [--limit SECONDS] [--page FILE] [NAME ...]
 
-A program is built by nvcc from its .cu and .cpp files, with the toolkit alone; those that need more are not judged.
+A program is built by nvcc from its .cu and .cpp files, with the toolkit alone. Others are not judged.
 It runs with its own arguments, cut to small sizes, and is judged by its own check: what it prints (PASS, FAIL,
 mismatch) and its exit status.
 """
@@ -134,7 +134,12 @@ def judge(folder: Path, nvcc: str, limit: float) -> Judged:
         r"no such file|cannot open|can't open|opening the file|Assertion `file'", printed + told, re.IGNORECASE
     ):
         return Judged(name, "not judged", "needs a file", seconds, findings)
-    if code and not (code == 1 and findings):
+    if code == 2 and re.search(r"waiv", printed + told, re.IGNORECASE):
+        return Judged(name, "not judged", "waives itself", seconds, findings)
+    if findings and (code or _BAD.search(printed)):
+        first = re.search(r"^kcheck: (\S+:\d+: .*)$", told, re.MULTILINE)
+        return Judged(name, "finding", first.group(1)[:140] if first else "", seconds, findings)
+    if code:
         last = (printed + told).strip().splitlines()
         return Judged(name, "fails", f"exit {code}: {last[-1][:100] if last else ''}", seconds, findings)
     if bad := _BAD.search(printed):
@@ -145,8 +150,8 @@ def judge(folder: Path, nvcc: str, limit: float) -> Judged:
 def page(rows: list[Judged], source: str) -> str:
     """The table, as Markdown."""
     counts = Counter(row.verdict for row in rows)
-    judged = [row for row in rows if row.verdict not in ("not judged", "not built")]
-    good = sum(row.verdict in ("agrees", "runs") for row in judged)
+    judged = [row for row in rows if row.verdict not in ("not judged", "not built", "timeout")]
+    good = sum(row.verdict in ("agrees", "runs", "finding") for row in judged)
     share = f"{100 * good / len(judged):.0f} %" if judged else "-"
     lines = [
         f"## {source}",

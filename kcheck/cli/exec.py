@@ -21,6 +21,8 @@ from kcheck.cli.sanitize import Sanitize
 from kcheck.model import Level
 
 _NEEDS_SPEC = "it needs a spec that names the arrays; use `kcheck run`"
+_SHORT, _MOST = "/tmp", 60
+"""The path of a socket has at most 107 bytes."""
 SANITIZE = Sanitize(
     ("memcheck", "racecheck", "initcheck", "synccheck", "overflow"),
     dict.fromkeys(("unwritten", "mutated", "nondeterministic"), _NEEDS_SPEC),
@@ -161,11 +163,12 @@ def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) 
         if not os.path.exists(mark_of_use(variables["KCHECK_EXEC"])):
             click.echo(f"kcheck: {fault}", err=True)
         return code
-    engines = Engines(folder, variables, libraries)
-    try:
-        return _run(words, engines.variables)
-    finally:
-        engines.close()
+    with tempfile.TemporaryDirectory(prefix="kcheck-", dir=_SHORT if len(folder) > _MOST else folder) as sockets:
+        engines = Engines(sockets, variables, libraries)
+        try:
+            return _run(words, engines.variables)
+        finally:
+            engines.close()
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:

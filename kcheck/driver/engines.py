@@ -29,7 +29,9 @@ class Engines:
 
     def __init__(self, folder: str, variables: Mapping[str, str], libraries: Sequence[Path]) -> None:
         self._folder = folder
-        preload = os.pathsep.join(filter(None, (str(libraries[0]), variables.get("LD_PRELOAD"))))
+        preload = os.pathsep.join(
+            filter(None, (_without_blanks(libraries[0], folder), variables.get("LD_PRELOAD")))
+        )
         places = [variables.get("LD_LIBRARY_PATH"), *(str(path.parent) for path in libraries)]
         search = os.pathsep.join(filter(None, places))
         self.variables = {**variables, "LD_PRELOAD": preload, "LD_LIBRARY_PATH": search, DEVICE: folder}
@@ -78,3 +80,12 @@ class Engines:
                 process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _without_blanks(library: Path, folder: str) -> str:
+    """A path of the library that LD_PRELOAD can hold: blanks and colons separate its entries."""
+    if not any(char in str(library) for char in " :\t"):
+        return str(library)
+    link = os.path.join(folder, library.name)
+    os.symlink(library, link)
+    return link
