@@ -9,7 +9,11 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-sizes evidence-soak minimize-corpus prove readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
+=======
+.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda conformance-programs ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
+>>>>>>> prog
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -82,6 +86,10 @@ $(FRAMEWORKS_VENV)/installed: pyproject.toml
 	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check $(CPU_TORCH)
 	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check -e '.[triton]' pytest scipy numpy
 	@touch $@
+
+conformance-programs: .venv/installed-dev  ## HeCBench's programs (SOURCES=path, EVERY=20: one in 20, LIMIT=60 s each); writes docs/conformance-programs.md
+	@test -n "$(SOURCES)" || { echo "Name the folder of HeCBench: make conformance-programs SOURCES=path" >&2; exit 2; }
+	@$(BIN)/python conformance/programs.py "$(SOURCES)" --every $(or $(EVERY),1) --limit $(or $(LIMIT),60) --title HeCBench --page docs/conformance-programs.md
 
 conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, EVERY=20: one in 20); writes docs/conformance-triton.md
 	@test -n "$(TESTS)" || { echo "Name the folder with the tests of Triton: make conformance-triton TESTS=path" >&2; exit 2; }

@@ -1,5 +1,5 @@
-"""``kcheck exec -- python script.py``: any numba.cuda or Triton program on the cpu device, its child processes
-included.
+"""``kcheck exec -- python script.py`` and ``kcheck exec -- ./program``: any numba.cuda, Triton or CUDA C++ program
+on the cpu device, its child processes included.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kcheck.cli.sanitize import Sanitize
 from kcheck.model import Level
 
 _NEEDS_SPEC = "it needs a spec that names the arrays; use `kcheck run`"
+_SHORT, _MOST = "/tmp", 60
+"""The path of a socket has at most 107 bytes."""
 SANITIZE = Sanitize(
     ("memcheck", "racecheck", "initcheck", "synccheck", "overflow"),
     dict.fromkeys(("unwritten", "mutated", "nondeterministic"), _NEEDS_SPEC),
@@ -30,7 +32,7 @@ SANITIZE = Sanitize(
 @click.command(
     "exec",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a numba.cuda or Triton program on the cpu device.",
+    short_help="Run a numba.cuda, Triton or CUDA C++ program on the cpu device.",
 )
 @click.option(
     "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (default: KCHECK_CC, or 8.0)."
@@ -84,11 +86,12 @@ def command(
     autotune: int | None,
     words: Sequence[str],
 ) -> None:
-    """Run a numba.cuda or Triton program on the cpu device, without a GPU and without changes.
+    """Run a numba.cuda, Triton or CUDA C++ program on the cpu device, without a GPU and without changes.
 
     \b
     kcheck exec -- python script.py
     kcheck exec -- pytest tests
+    kcheck exec -- ./program
     kcheck exec --sanitize racecheck -- python script.py
 
     With PyTorch, tensors on device="cuda" are in host memory, where Triton kernels can access them.
@@ -141,7 +144,7 @@ def _unused(words: Sequence[str]) -> str:
     """The message about a program that never used the device, so that nothing was checked."""
     return (
         f"kcheck: {shlex.join(words)} did not use the device, so nothing was checked: kcheck exec runs Python "
-        "programs that use numba.cuda, Triton or cuda.core; for kernels in CUDA C++, write a spec (docs/cuda.md)"
+        "programs that use numba.cuda, Triton or cuda.core, and programs that nvcc built (docs/programs.md)"
     )
 
 
@@ -153,20 +156,27 @@ def _why_not(words: Sequence[str], fault: OSError) -> str:
 
 def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) -> int:
     """Run a command whose programs get a device process when they need one."""
-    from kcheck.driver.engines import Engines, library_for_programs
+    from kcheck.driver.cudart import client_library, runtime_library
+    from kcheck.driver.engines import Engines
     from kcheck.driver.install import settings
+    from kcheck.driver.session import mark_of_use
     from kcheck.errors import DeviceUnavailable
 
     try:
-        library = library_for_programs(settings(variables).cache, variables)
+        cache = settings(variables).cache
+        runtimes = [runtime_library(cache, major, variables) for major in (13, 12)]
+        libraries = [client_library(cache, variables), *runtimes]
     except DeviceUnavailable as fault:  # Python programs do not need it
-        Path(folder, "no-library").write_text(str(fault))
-        return _run(words, variables)
-    engines = Engines(folder, variables, library)
-    try:
-        return _run(words, engines.variables)
-    finally:
-        engines.close()
+        code = _run(words, variables)
+        if not os.path.exists(mark_of_use(variables["KCHECK_EXEC"])):
+            click.echo(f"kcheck: {fault}", err=True)
+        return code
+    with tempfile.TemporaryDirectory(prefix="kcheck-", dir=_SHORT if len(folder) > _MOST else folder) as sockets:
+        engines = Engines(sockets, variables, libraries)
+        try:
+            return _run(words, engines.variables)
+        finally:
+            engines.close()
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:

@@ -47,12 +47,17 @@ def runtime_library(folder: Path, major: int = 13, environment: Mapping[str, str
 
 def client_library(folder: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """The library that ``kcheck exec`` preloads into programs: the runtime, and the client of the device process.
+    A link ``libcuda.so.1`` beside it is for programs that are linked with the driver.
 
     Raises:
         DeviceUnavailable: as :func:`runtime_library`.
     """
     flags = ("-DKCHECK_CLIENT", "-ldl")
-    return _built(folder, "client", "libkcheck-cuda.so", _RUNTIME + _CLIENT, flags, "", environment)
+    path = _built(folder, "client", "libkcheck-cuda.so", _RUNTIME + _CLIENT, flags, "", environment)
+    link = path.with_name("libcuda.so.1")
+    if not link.exists():
+        _replace_link(link, path.name)
+    return path
 
 
 def _built(

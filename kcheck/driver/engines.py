@@ -8,9 +8,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-
-from kcheck.driver.cudart import client_library
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 DEVICE = "KCHECK_DEVICE"
 """The folder with the sockets of device processes, for the programs."""
@@ -21,13 +20,21 @@ class Engines:
 
     Args:
         folder: for sockets; its path must be short (a Unix socket's has at most 107 bytes).
-        variables: the environment of the command, which gets what programs need: see :attr:`variables`.
+        variables: the environment of the command.
+        libraries: the one to preload, then those that a program may be linked with.
+
+    Attributes:
+        variables: the environment of the command, with what programs need.
     """
 
-    def __init__(self, folder: str, variables: Mapping[str, str], library: str) -> None:
+    def __init__(self, folder: str, variables: Mapping[str, str], libraries: Sequence[Path]) -> None:
         self._folder = folder
-        preload = os.pathsep.join(filter(None, (library, variables.get("LD_PRELOAD"))))
-        self.variables = {**variables, "LD_PRELOAD": preload, DEVICE: folder}
+        preload = os.pathsep.join(
+            filter(None, (_without_blanks(libraries[0], folder), variables.get("LD_PRELOAD")))
+        )
+        places = [variables.get("LD_LIBRARY_PATH"), *(str(path.parent) for path in libraries)]
+        search = os.pathsep.join(filter(None, places))
+        self.variables = {**variables, "LD_PRELOAD": preload, "LD_LIBRARY_PATH": search, DEVICE: folder}
         self._plain = dict(variables)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listener = socket.socket(socket.AF_UNIX)
@@ -57,7 +64,11 @@ class Engines:
             ]
             # Its own process group: Ctrl-C is for the program, whose end ends the device process.
             process = subprocess.Popen(
-                words, stdin=connection.fileno(), env=self._plain, stdout=subprocess.DEVNULL, start_new_session=True
+                words,
+                stdin=connection.fileno(),
+                env=self._plain,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
             )
             self._processes.append(process)
 
@@ -71,12 +82,10 @@ class Engines:
                 process.kill()
 
 
-def library_for_programs(cache: os.PathLike[str], environment: Mapping[str, str]) -> str:
-    """The path of the library that is preloaded into programs.
-
-    Raises:
-        DeviceUnavailable: it cannot be built.
-    """
-    from pathlib import Path
-
-    return str(client_library(Path(cache), environment))
+def _without_blanks(library: Path, folder: str) -> str:
+    """A path of the library that LD_PRELOAD can hold: blanks and colons separate its entries."""
+    if not any(char in str(library) for char in " :\t"):
+        return str(library)
+    link = os.path.join(folder, library.name)
+    os.symlink(library, link)
+    return link

@@ -24,7 +24,7 @@ _FAILED = 2**64 - 1
 
 
 class SharedPages:
-    """A file in memory, mapped at :data:`ADDRESS`. The scratch areas come first, then ``size`` bytes of device memory.
+    """A file in memory, mapped at :data:`ADDRESS`: the scratch areas, then ``size`` bytes of device memory.
 
     Raises:
         OSError: there is no such address space.

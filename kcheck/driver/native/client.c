@@ -115,7 +115,13 @@ static int receive_memory(void) {
 }
 static int memory_file = -1;
 
-static void in_child(void) { is_forked = owner != 0; }
+/* A forked child has no device, as with a GPU; the connections are those of its parent. */
+static void in_child(void) {
+    if (!owner) return;
+    is_forked = 1;
+    close(control);
+    if (channel >= 0) close(channel);
+}
 static void close_channel(void *value) { close((int)(intptr_t)value - 1); }
 
 static void at_exit(void);

@@ -1,0 +1,139 @@
+"""CUDA C++ programs that nvcc built, under kcheck exec: their output and their status are their own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kcheck.driver.nvcc import find_nvcc
+
+HERE = Path(__file__).parent
+NVCC = find_nvcc()
+pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc")
+
+
+def built(tmp_path_factory: pytest.TempPathFactory, name: str, *words: str) -> Path:
+    """A program, which one of the test processes builds."""
+    folder = tmp_path_factory.getbasetemp().parent
+    path = folder / name
+    with open(folder / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            subprocess.run([str(NVCC), "-lineinfo", "-o", str(path), *words], cwd=HERE, check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def modes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as nvcc does by default: the runtime is linked statically, PTX is compressed."""
+    return built(tmp_path_factory, "modes", "modes.cu")
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files of device code, and the runtime as a shared library."""
+    return built(tmp_path_factory, "whole", "-rdc=true", "-cudart", "shared", "whole.cu", "part.cu")
+
+
+def run(program: Path, *words: str, options: tuple[str, ...] = (), **variables: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a program under kcheck exec."""
+    command = [sys.executable, "-m", "kcheck", "exec", *options, "--", str(program), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **variables}
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "expected"),
+    [
+        ("fill", 3, "sum 4950\n"),
+        ("symbols", 0, "sum 15350 total 42\n"),
+        ("printf", 0, "before\nthread 0\nthread 1\nafter\n"),
+        ("shared", 0, "first 99\n"),
+        ("graph", 0, "before 0 after 4950 host 7\n"),
+        ("memory", 0, "99 99 99\n3 6\n"),
+        ("thread", 0, "thread 4950\n"),
+        ("fork", 0, "child 9 sum 4950\n"),
+        ("exec", 3, "malloc cudaSuccess\nsum 4950\n"),
+        ("properties", 0, "kcheck CPU device 8.0 1024\n"),
+    ],
+)
+def test_a_program_prints_its_output_and_ends_with_its_status(
+    modes: Path, mode: str, code: int, expected: str
+) -> None:
+    actual, out, err = run(modes, mode)
+    assert (actual, out) == (code, "malloc cudaSuccess\n" + expected), err
+    assert "error" not in err
+
+
+def test_a_child_that_was_forked_before_the_first_call_has_its_own_device(modes: Path) -> None:
+    assert run(modes, "fork-first")[:2] == (0, "child 7\nmalloc cudaSuccess\n")
+
+
+def test_errors_are_those_of_the_runtime(modes: Path) -> None:
+    _, out, _ = run(modes, "errors")
+    assert out.splitlines()[1:] == [
+        "cudaErrorInvalidValue",  # a copy beyond the allocation
+        "cudaSuccess cudaErrorInvalidValue",  # the last error is returned once
+        "cudaErrorInvalidConfiguration",
+        "cudaErrorInvalidValue",  # a second cudaFree
+    ]
+
+
+def test_a_stray_write_is_found_at_its_line(modes: Path) -> None:
+    code, out, err = run(modes, "stray")
+    line = 1 + (HERE / "modes.cu").read_text().splitlines().index(
+        "    if (i <= n) out[i] = i;  // the twin of fill"
+    )
+    assert f"modes.cu:{line}: memcheck in stray" in err
+    assert (code, out) == (1, "malloc cudaSuccess\nsync cudaErrorIllegalAddress\n")
+
+
+def test_modules_of_several_files_are_linked(whole: Path) -> None:
+    """A static variable of the same name in both files stays that of its file."""
+    code, out, err = run(whole)
+    assert (code, out) == (0, "cudaSuccess 42 1 2\n"), err
+
+
+def test_a_program_that_crashes_ends_as_under_a_shell(modes: Path) -> None:
+    code, _, err = run(modes, "crash")
+    assert code == 128 + signal.SIGSEGV
+    assert "internal error" not in err
+
+
+def test_a_program_without_cuda_starts_no_device(modes: Path) -> None:
+    code, out, err = run(modes, "nothing")
+    assert (code, out) == (2, "no CUDA\n")
+    assert "did not use the device" in err
+
+
+def test_a_stripped_program_says_how_to_link(modes: Path, tmp_path: Path) -> None:
+    subprocess.run(["strip", "-o", str(tmp_path / "stripped"), str(modes)], check=True)
+    _, _, err = run(tmp_path / "stripped", "fill")
+    assert "has no symbol table" in err
+    assert "-cudart shared" in err
+
+
+def test_a_missing_compiler_is_named(modes: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    code, _, err = run(modes, "fill", PATH=str(folder), KCHECK_CACHE_DIR=str(tmp_path / "cache"))
+    assert code != 0
+    assert "no C compiler" in err
+
+
+def test_the_device_process_ends_with_a_killed_program(modes: Path) -> None:
+    command = [sys.executable, "-m", "kcheck", "exec", "--", "sh", "-c", f"{modes} fill; kill -9 $$"]
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "sum 4950" in done.stdout
+    assert time.monotonic() - started < 30
