@@ -9,11 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-sizes evidence-soak minimize-corpus prove readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
-=======
-.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda conformance-programs ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
->>>>>>> prog
+.PHONY: help demo test test-gpu check bench ci-quick scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda conformance-programs ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-sizes evidence-soak minimize-corpus prove readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers figures soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \

@@ -7,6 +7,7 @@ similar attributes come from the assembler when a program queries them.
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import field
@@ -253,6 +254,15 @@ def _symbols(code: LoadedLibraries) -> Table:
     }
 
 
+_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
+
+
+def ptx_target(text: str) -> int:
+    """The compute capability that PTX is compiled for, as 75; 0 if it does not say."""
+    found = _TARGET.search(text)
+    return int(found[1]) if found else 0
+
+
 def _kernels(code: LoadedLibraries) -> Table:
     cc = code.machine.cc
 
@@ -264,7 +274,9 @@ def _kernels(code: LoadedLibraries) -> Table:
             value = SHARED_PER_BLOCK
         elif number == _CARVEOUT:
             value = -1
-        elif number in (_PTX_VERSION, _BINARY_VERSION):
+        elif number == _PTX_VERSION:  # the PTX may be older than the device; CUB chooses its kernels by this
+            value = ptx_target(kernel.module.text) or 10 * cc[0] + cc[1]
+        elif number == _BINARY_VERSION:
             value = 10 * cc[0] + cc[1]
         else:
             resources = code.resources(kernel)
