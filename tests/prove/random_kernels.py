@@ -1,7 +1,7 @@
 """Random kernels, with and without a bug, proved and run: what is proved never fails when it runs.
 
-As a program: writes kernels to a folder, proves each, runs cases of each with every sanitizer, and prints one line of
-JSON for each kernel: what was proved, and what the sanitizers found.
+As a program: writes kernels to a folder, proves each, runs cases of each with every sanitizer, and prints one line
+of JSON for each kernel: what was proved, and what the sanitizers found.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _guard(stream: random.Random) -> str:
     off = stream.choice([0, 0, 0, 0, 1, -1])
     if stream.random() < 0.1:
         return ""
-    test = stream.choice(["ge.u32", "ge.s32", "ge.u32", "gt.s32"] if stream.random() < 0.3 else ["ge.u32", "ge.s32"])
+    test = stream.choice(
+        ["ge.u32", "ge.s32", "ge.u32", "gt.s32"] if stream.random() < 0.3 else ["ge.u32", "ge.s32"]
+    )
     return f"    add.s32 %r5, %r0, {off};\n    setp.{test} %p0, %r4, %r5;\n    @%p0 bra END;\n"
 
 
