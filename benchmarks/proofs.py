@@ -1,10 +1,12 @@
-"""What ``kcheck prove`` decides about every correct kernel of the project: a table, and with --write docs/proofs.md."""
+"""What ``kcheck prove`` decides about every correct kernel of the project: a table, and with --write
+docs/proofs.md."""
 
 from __future__ import annotations
 
 import argparse
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from kcheck.device import choose_for
@@ -16,15 +18,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "proofs.md"
 HEAD = """# Proofs of the project's kernels
 
-`make prove` writes this page. It shows what [`kcheck prove`](prove.md) decides about the correct kernels in `specs/`, for
-every size, param, layout and block that the spec allows. Seconds are processor time.
+`make prove` writes this page. It shows what [`kcheck prove`](prove.md) decides about the correct kernels in
+`specs/`, for every size, param, layout and block that the spec allows. Seconds are processor time.
 
 """
 
 
-def measured(paths: list[Path], seconds: float) -> list[Proved]:
+def measured(paths: list[Path], seconds: float) -> Iterator[Proved]:
     """The verdicts of each spec, in order."""
-    found = []
     for path in paths:
         spec = load_spec(path)
         try:
@@ -34,11 +35,10 @@ def measured(paths: list[Path], seconds: float) -> list[Proved]:
             continue
         words = " ".join(f"{proof.check} {proof.word}" for proof in one.proofs)
         print(f"{spec.op}: {one.seconds:.1f} s, {words}", flush=True)
-        found.append(one)
-    return found
+        yield one
 
 
-def page(found: list[Proved]) -> str:
+def page(found: list[Proved], seconds: float) -> str:
     """The page in Markdown."""
     words = {name: Counter(_word(one, name) for one in found) for name in CHECKS}
     rows = ["| check | proved | undecided |", "|---|---|---|"]
@@ -47,7 +47,12 @@ def page(found: list[Proved]) -> str:
         proved, undecided = words[name]["proved"], words[name]["undecided"]
         rows.append(f"| {name} | {proved} of {count} ({100 * proved // max(count, 1)} %) | {undecided} |")
     times = sorted(one.seconds for one in found)
-    rows += ["", f"{len(found)} kernels; median {statistics.median(times):.1f} s, longest {times[-1]:.1f} s.", ""]
+    rows += [
+        "",
+        f"{len(found)} kernels; median {statistics.median(times):.1f} s, longest {times[-1]:.1f} s, "
+        f"limit {seconds:g} s.",
+        "",
+    ]
     rows += [f"| op | s | {' | '.join(CHECKS)} | first reason |", "|---" * (len(CHECKS) + 3) + "|"]
     for one in found:
         cells = [_word(one, name) for name in CHECKS]
@@ -74,12 +79,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     given = parser.parse_args()
-    found = measured(given.specs or sorted((ROOT / "specs").glob("*.yaml")), given.seconds)
-    text = page(found)
-    if given.write:
-        PAGE.write_text(text, encoding="utf-8")
-    else:
-        print(text)
+    found = []
+    for one in measured(given.specs or sorted((ROOT / "specs").glob("*.yaml")), given.seconds):
+        found.append(one)
+        if given.write:  # after each, because all of them take a while
+            PAGE.write_text(page(found, given.seconds), encoding="utf-8")
+    if not given.write:
+        print(page(found, given.seconds))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ shows that nothing wraps: the value was below the limit before it grew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kcheck.dataclass import dataclass
@@ -234,7 +234,7 @@ class LoopSummary:
             variable, end, first = body.starts[name], body.ends.get(name), start.registers.get(name)
             if not (isinstance(variable, Poly) and isinstance(end, Poly) and isinstance(first, Poly)):
                 continue
-            amount = terms.minus(terms.replaced(end, _first_side(terms), {}), variable)
+            amount = terms.minus(_FirstSides(terms).poly(end), variable)
             if not self._is_constant(amount, variables, inside):
                 continue
             guess = {**found, name: terms.sum(first, terms.product(k, amount))}
@@ -391,7 +391,13 @@ class LoopSummary:
             now = terms.replaced_condition(part, by, seen)
             if not self._is_constant_but(now, counter, variables, inside):
                 continue
-            for rule in self._rules(now, counter, start):
+            held = [now]
+            plain = _FirstSides(terms).condition(now)
+            if plain is not now:  # counters that stop at a limit, and have not come to it
+                path = terms.replaced_condition(body.again, by, seen)
+                if of.prover.holds(path, plain):
+                    held.append(plain)
+            for rule in (rule for one in held for rule in self._rules(one, counter, start)):
                 of.prover.add(terms.any((first, rule)), (counter,))
 
     def _rules(self, now: Condition, counter: Atom, start: Edge) -> Iterator[Condition]:
@@ -486,17 +492,25 @@ class LoopSummary:
             yield terms.compare("le", terms.of(counter), steps)
 
 
-def _first_side(terms: Terms) -> Callable[[Atom], Poly | None]:
+class _FirstSides:
     """Replaces each ``if`` by its first side."""
 
-    def by(atom: Atom) -> Poly | None:
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._seen: dict[object, object] = {}
+
+    def poly(self, term: Poly) -> Poly:
+        return self._terms.replaced(term, self._by, self._seen)
+
+    def condition(self, condition: Condition) -> Condition:
+        return self._terms.replaced_condition(condition, self._by, self._seen)
+
+    def _by(self, atom: Atom) -> Poly | None:
         if atom.kind != "if":
             return None
         side = atom.arguments[1]
         assert isinstance(side, Poly)
-        return terms.replaced(side, by, {})
-
-    return by
+        return self.poly(side)
 
 
 def _has_inner_flag(term: Poly | Condition) -> bool:

@@ -1,7 +1,7 @@
 """Random kernels, with and without a bug, proved and run: what is proved never fails when it runs.
 
-As a program: writes kernels to a folder, proves each, runs cases of each with every sanitizer, and prints one line of
-JSON for each kernel: what was proved, and what the sanitizers found.
+As a program: writes kernels to a folder, proves each, runs cases of each with every sanitizer, and prints one line
+of JSON for each kernel: what was proved, and what the sanitizers found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Terms of bits agree with the machine: whatever the numbers are, an instruction's term has the bits of its result."""
+"""Terms of bits agree with the machine: whatever the numbers are, an instruction's term has the bits of its
+result."""
 
 from __future__ import annotations
 
@@ -40,6 +41,23 @@ def value(terms: Terms, term: Poly, numbers: dict[str, int]) -> int:
 
 
 Row = tuple[str, Callable[[Bits, Poly, Poly, int], Poly], Callable[[int, int, int], int]]
+
+
+def shifted(by: int, is_signed: bool) -> Row:
+    """A right shift by a constant."""
+    name = f"shr.{'s' if is_signed else 'u'} {by}"
+    return (
+        name,
+        lambda b, x, y, w: b.shifted_right(x, b.terms.number(by), is_signed, w),
+        lambda x, y, w: (signed(x, w) if is_signed else x & MASK[w]) >> by,
+    )
+
+
+def masked(mask: int) -> Row:
+    """``and`` with a constant."""
+    return f"and {mask}", lambda b, x, y, w: b.masked(x, b.terms.number(mask), w), lambda x, y, w: x & mask
+
+
 ROWS: list[Row] = [
     ("add", lambda b, x, y, w: b.terms.sum(x, y), lambda x, y, w: x + y),
     ("sub", lambda b, x, y, w: b.terms.minus(x, y), lambda x, y, w: x - y),
@@ -47,22 +65,11 @@ ROWS: list[Row] = [
     ("not", lambda b, x, y, w: b.inverted(x), lambda x, y, w: ~x),
     ("read s", lambda b, x, y, w: b.read(x, True, w), lambda x, y, w: signed(x, w)),
     ("read u", lambda b, x, y, w: b.read(b.terms.minus(x, y), False, w), lambda x, y, w: (x - y) & MASK[w]),
-    ("sign", lambda b, x, y, w: b.shifted_right(x, b.terms.number(w - 1), True, w), lambda x, y, w: signed(x, w) >> w - 1),
     ("min s", lambda b, x, y, w: b.extreme("min", x, y, True, w), lambda x, y, w: min(signed(x, w), signed(y, w))),
     ("max u", lambda b, x, y, w: b.extreme("max", x, y, False, w), lambda x, y, w: max(x & MASK[w], y & MASK[w])),
-    *(
-        (f"shr.u {n}", lambda b, x, y, w, n=n: b.shifted_right(x, b.terms.number(n), False, w), lambda x, y, w, n=n: (x & MASK[w]) >> n)
-        for n in (1, 5, 31)
-    ),
-    *(
-        (f"shr.s {n}", lambda b, x, y, w, n=n: b.shifted_right(x, b.terms.number(n), True, w), lambda x, y, w, n=n: signed(x, w) >> n)
-        for n in (1, 5, 31)
-    ),
-    *(
-        (f"and {m}", lambda b, x, y, w, m=m: b.masked(x, b.terms.number(m), w), lambda x, y, w, m=m: x & m)
-        for m in (0, 1, 31, 48, -4, -128, 0x0F0F0, 1 << 31)
-    ),
-]  # fmt: skip
+    *(shifted(by, is_signed) for by in (1, 5, 31) for is_signed in (False, True)),
+    *(masked(mask) for mask in (0, 1, 31, 48, -4, -128, 0x0F0F0, 1 << 31)),
+]
 
 
 @pytest.mark.parametrize("width", [32, 64])

@@ -1,4 +1,5 @@
-"""What is proved never fails when it runs: random kernels, and the twins of the corpus that a sanitizer reports."""
+"""What is proved never fails when it runs: random kernels, and the twins of the corpus that a sanitizer
+reports."""
 
 from __future__ import annotations
 
