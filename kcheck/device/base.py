@@ -18,7 +18,7 @@ from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget, WatchedLaunch
 
 if TYPE_CHECKING:
-    from kcheck.device.kinds.modules import Modules
+    from kcheck.device.modules import Modules
     from kcheck.model.outcome import Array
 
 

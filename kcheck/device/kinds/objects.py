@@ -11,7 +11,7 @@ import numpy as np
 
 from kcheck.cases import Allocation
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.modules import Modules, address, call
+from kcheck.device.modules import Modules, address, call
 from kcheck.errors import SpecError
 from kcheck.model import Fault, TextureArg
 

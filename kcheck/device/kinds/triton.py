@@ -16,8 +16,8 @@ from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded
-from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.triton_units import not_compiled, unit_for, unit_of
+from kcheck.device.modules import Unit, UnitRun
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case

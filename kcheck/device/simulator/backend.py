@@ -11,7 +11,7 @@ from kcheck.cases import Allocation
 from kcheck.cases.host_array import HostArray
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
-from kcheck.device.kinds.modules import Modules
+from kcheck.device.modules import Modules
 from kcheck.device.places import error_place, one_line, user_place
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory

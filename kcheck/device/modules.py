@@ -6,18 +6,15 @@ import ctypes
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.device.plan import Geometry
 from kcheck.model import KernelRef, Span
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
-
-if TYPE_CHECKING:
-    from kcheck.device.kinds.entry import Parameter
 
 _VARIABLE = re.compile(
     r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.global\b[^;{=]*?"
@@ -46,6 +43,35 @@ class DriverError(Exception):
     def __init__(self, call: str, code: int) -> None:
         super().__init__(f"{call} returned {code}")
         self.code = code
+
+
+Form: TypeAlias = Literal["pointer", "word", "integer", "float", "bits", "bytes", "class"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a compiled kernel.
+
+    Attributes:
+        offset, size: in bytes.
+        form: ``word`` is 8 bytes that may be a pointer or an integer; ``bits`` is of any type; ``bytes`` is an
+            array of bytes, as PTX declares a struct and a 16-bit float; ``class`` is a class of C++.
+        element: the dtype of a scalar, or of what a pointer points to; empty if it is unknown or not a dtype.
+        told: the parameter in messages, such as ``const float* x`` or ``.u64 softmax_param_0``.
+        space: the state space to which a pointer points; empty if it is not declared.
+        alignment: of a class, in bytes.
+        members: of a class: those that the spec names, by name, with their offsets in it. None for a member that
+            it does not have.
+    """
+
+    offset: int
+    size: int
+    form: Form
+    element: str
+    told: str
+    space: str = ""
+    alignment: int = 1
+    members: Mapping[str, Parameter | None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
