@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases.expand import element_type
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
@@ -22,6 +21,7 @@ from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
+from kcheck.generator.expand import element_type
 from kcheck.model import Case, NameArg, NumberArg, OpSpec, Scalar, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
