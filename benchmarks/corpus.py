@@ -25,7 +25,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from kcheck.cases import materialize, plan  # noqa: E402
+from kcheck.generator import materialize, plan  # noqa: E402
 from kcheck.model import SANITIZERS, Tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402
 from kcheck.oracle.rounding import half_step  # noqa: E402

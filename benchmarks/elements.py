@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from kcheck.cases import materialize, plan
 from kcheck.device import choose_for
+from kcheck.generator import materialize, plan
 from kcheck.oracle import Expected, judge
 from kcheck.specfile import load_spec
 

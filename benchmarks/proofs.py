@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kcheck.device import choose_for
 from kcheck.errors import KernelError, SpecError
-from kcheck.prove.verdicts import CHECKS, SECONDS, Proved, decide
+from kcheck.prover.verdicts import CHECKS, SECONDS, Proved, decide
 from kcheck.specfile import load_spec
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,8 +25,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from controls import OPS, softmax_exp2, softmax_online  # noqa: E402
 
-from kcheck.cases.rounding import DrawError  # noqa: E402
-from kcheck.cases.values import draw  # noqa: E402
+from kcheck.generator.rounding import DrawError  # noqa: E402
+from kcheck.generator.values import draw  # noqa: E402
 from kcheck.model import DTYPES, Compare, Distribution, FunctionRef, OpSpec, Output, Span, Tolerance  # noqa: E402
 from kcheck.oracle import tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402

@@ -48,8 +48,8 @@ def measure_corpus(*, profiles: bool) -> dict[str, dict[str, Any]]:
 
 def _measure(path: Path, *, profiles: bool) -> dict[str, Any]:
     from kcheck.api.drawing import Case
-    from kcheck.cases import materialize
-    from kcheck.cases.plan import plan
+    from kcheck.generator import materialize
+    from kcheck.generator.plan import plan
     from kcheck.specfile import load_spec
 
     spec = load_spec(path)

@@ -8,9 +8,7 @@ describes them all.
 45495894887209155
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kcheck.version import __version__
@@ -132,20 +130,3 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Kcheck(ModuleType):
-    """This module, in which ``cases``, ``lint``, ``minimize`` and ``prove`` are functions although packages have
-    these names.
-
-    The import system binds a package to its name in the parent when it is first imported, and would replace the
-    function. The packages are imported by ``from kcheck.cases import ...``, which does not need that binding.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and name in __all__ and name not in _PACKAGES:
-            return
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Kcheck

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kcheck.api.drawing import Case
 from kcheck.api.spec import SpecLike, model_of
-from kcheck.cases import Expander
 from kcheck.errors import SpecError
+from kcheck.generator import Expander
 from kcheck.model import Choices, Example, Expression, Input, OpSpec, Output, Range
 from kcheck.symbolic import ExpressionError, Solver, derive
 

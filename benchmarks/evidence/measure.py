@@ -27,7 +27,7 @@ from kcheck.device.artifact import compile_here
 from kcheck.device.assembler import assembled
 from kcheck.device.kinds import KINDS, WantedArtifact
 from kcheck.device.specialize import in_order
-from kcheck.lint.ptx_text import find_entry
+from kcheck.linter.ptx_text import find_entry
 from kcheck.model import SANITIZERS, Case, FunctionRef, Level, OpSpec
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.runner import Calibrator, Options, run

@@ -1,7 +1,7 @@
 """Ways to choose the inputs of a test: those of other tools, and kcheck's.
 
-Each is a function of a spec, a count and a master seed, like ``kcheck.cases.plan``. An input is *open* if its spec
-does not restrict its values: only there does a strategy choose the values.
+Each is a function of a spec, a count and a master seed, like ``kcheck.generator.plan``. An input is *open* if its
+spec does not restrict its values: only there does a strategy choose the values.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from kcheck.cases import plan
-from kcheck.cases.expand import Expander
-from kcheck.cases.shapes import block_tiles, boundary_sizes
 from kcheck.errors import SpecError
+from kcheck.generator import plan
+from kcheck.generator.expand import Expander
+from kcheck.generator.shapes import block_tiles, boundary_sizes
 from kcheck.model import DTYPES, Case, Choices, Distribution, Example, Input, OpSpec, Output, Range
 from kcheck.rng import Xorshift128Plus
 from kcheck.rng import derive as derive_seed

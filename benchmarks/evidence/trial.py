@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kcheck.cases import materialize
 from kcheck.device import Device, choose
 from kcheck.errors import KernelError, SpecError
+from kcheck.generator import materialize
 from kcheck.model import DTYPES, SANITIZERS, Bounds, Case, Compare, OpSpec, Outcome, Status, Tolerance, Verdict
 from kcheck.oracle import judge
 from kcheck.oracle.compare import compare

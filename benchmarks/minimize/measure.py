@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks.evidence.corpus import Twin, control_spec, twins
 from benchmarks.minimize.smallest import smallest
-from kcheck.cases import plan, restore
 from kcheck.device import Device, choose
-from kcheck.minimize import Minimizer
-from kcheck.minimize.order import free_dims
-from kcheck.minimize.trials import FailureKind
+from kcheck.generator import plan, restore
+from kcheck.minimizer import Minimizer
+from kcheck.minimizer.order import free_dims
+from kcheck.minimizer.trials import FailureKind
 from kcheck.model import Case, OpSpec, Status
 from kcheck.runner import KnownFailure, execute
 from kcheck.specfile import load_spec

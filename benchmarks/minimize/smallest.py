@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kcheck.cases import Expander
 from kcheck.device import Device
 from kcheck.errors import SpecError
-from kcheck.minimize.order import free_dims
-from kcheck.minimize.trials import Candidate, FailureKind, Trials
+from kcheck.generator import Expander
+from kcheck.minimizer.order import free_dims
+from kcheck.minimizer.trials import Candidate, FailureKind, Trials
 from kcheck.model import Choices, Example, OpSpec, Range
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, Solver
@@ -64,7 +64,7 @@ def smallest(
 
 
 def _below(spec: OpSpec, found: tuple[int, ...], most: int) -> Iterator[tuple[int, ...]]:
-    """Legal sizes before ``found`` in the order of ``kcheck.minimize.order``: by sum, then one by one."""
+    """Legal sizes before ``found`` in the order of ``kcheck.minimizer.order``: by sum, then one by one."""
     names = free_dims(spec)
     solver = Solver(spec.dims, spec.constraints)
     domains = []

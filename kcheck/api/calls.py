@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from kcheck.api.drawing import Case
-from kcheck.cases import expand, materialize, sizes_of_call
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
+from kcheck.generator import expand, materialize, sizes_of_call
 from kcheck.model import OpSpec
 
 

@@ -13,12 +13,12 @@ from kcheck import model
 from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import SpecLike, model_of
 from kcheck.api.verdict import Verdict
-from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snapshot
-from kcheck.cases.host_array import HostArray
 from kcheck.device.harvest import input_findings, values
 from kcheck.device.returned import returned_gradients, returned_outputs
 from kcheck.errors import UserError
 from kcheck.frameworks import may_flush
+from kcheck.generator import CaseArrays, cotangents, expand, materialize, plan, snapshot
+from kcheck.generator.host_array import HostArray
 from kcheck.model import OpSpec, Outcome
 from kcheck.nearest import did_you_mean
 from kcheck.oracle import CALLER, judge

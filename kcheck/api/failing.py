@@ -13,9 +13,9 @@ from kcheck.api.report import _failure
 from kcheck.api.running import device_of
 from kcheck.api.spec import SpecLike, runnable
 from kcheck.api.verdict import Array, Failure, Verdict
-from kcheck.cases import case_of_seed
 from kcheck.errors import UserError
-from kcheck.minimize import MOST_RUNS, Minimizer, Strategy
+from kcheck.generator import case_of_seed
+from kcheck.minimizer import MOST_RUNS, Minimizer, Strategy
 from kcheck.model import Captured, OpSpec
 from kcheck.model.limits import TIMEOUT
 from kcheck.runner import KnownFailure, Reproduced, as_judged, current

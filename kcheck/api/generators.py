@@ -12,13 +12,13 @@ import numpy.typing as npt
 from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array
-from kcheck.cases.far import reserved
-from kcheck.cases.layouts import GUARDS, aligned, geometry
-from kcheck.cases.rounding import DrawError
-from kcheck.cases.shapes import Shapes
-from kcheck.cases.values import concrete, draw
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
+from kcheck.generator.far import reserved
+from kcheck.generator.layouts import GUARDS, aligned, geometry
+from kcheck.generator.rounding import DrawError
+from kcheck.generator.shapes import Shapes
+from kcheck.generator.values import concrete, draw
 from kcheck.model import DTYPES, LAYOUTS, LEAST_AXES, Distribution, Span
 from kcheck.model.layouts import FAR, is_layout, layout_kind
 from kcheck.nearest import did_you_mean

@@ -15,9 +15,9 @@ from kcheck import model
 from kcheck.api.drawing import Case
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array, Verdict, comparison_text
-from kcheck.cases import MEMORY_LIMIT, CaseArrays, expand, materialize
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy, may_flush
+from kcheck.generator import MEMORY_LIMIT, CaseArrays, expand, materialize
 from kcheck.model import DTYPES, Compare, Finding, OpSpec
 from kcheck.oracle.compare import compare
 from kcheck.oracle.tolerance import FIXED_DEFAULTS, ExactTolerance, Fixed

@@ -47,9 +47,9 @@ def prove(spec: SpecLike) -> Proofs:
         DeviceUnavailable: the cpu device is not available in this process.
         UserError: the solver is not installed.
     """
-    from kcheck.prove.prover import require_solver
-    from kcheck.prove.refute import refute
-    from kcheck.prove.verdicts import decide
+    from kcheck.prover.prover import require_solver
+    from kcheck.prover.refute import refute
+    from kcheck.prover.verdicts import decide
 
     require_solver()
     model = runnable(spec)

@@ -46,8 +46,8 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
 
     To run one of them: `kcheck run SPEC --case-seed SEED`. To run an example: `kcheck run SPEC -k LABEL`.
     """
-    from kcheck.cases import plan
     from kcheck.cli.specs import none_found
+    from kcheck.generator import plan
     from kcheck.runner import parse_keyword
     from kcheck.specfile import discover, load_spec
 

@@ -18,7 +18,7 @@ from kcheck.cli.stored import SINCE
 from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from kcheck.cases import Covered
+    from kcheck.generator import Covered
     from kcheck.model import CodeCoverage, OpSpec
 
 
@@ -102,7 +102,7 @@ def command(
 
 
 def _covered(spec: OpSpec, since: datetime | None, most: int) -> _CoveredSpec:
-    from kcheck.cases import covered
+    from kcheck.generator import covered
     from kcheck.report.reached import combined, is_as_run
     from kcheck.store import Store
 
@@ -133,7 +133,7 @@ def _written(found: Sequence[_CoveredSpec], format_: str) -> str:
 
 
 def _document(found: _CoveredSpec) -> dict[str, object]:
-    from kcheck.cases.grid_limits import unreached_limits
+    from kcheck.generator.grid_limits import unreached_limits
 
     code, limits = None if found.code is None else asdict(found.code), list(unreached_limits(found.spec))
     return {"spec": found.spec.path, "op": found.spec.op, **asdict(found.cases), "limits": limits, "code": code}
@@ -146,8 +146,8 @@ def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
 
 def _lines(found: _CoveredSpec) -> Iterator[str]:
     """The lines about a spec, wrapped to the terminal: a row for each factor, then the pairs, then the kernel."""
-    from kcheck.cases.grid_limits import unreached_limits
     from kcheck.cli.outputs import columns
+    from kcheck.generator.grid_limits import unreached_limits
     from kcheck.report import layout, plain, wording
 
     width, path, covered = columns(), plain.line(found.spec.path), found.cases

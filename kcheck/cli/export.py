@@ -41,10 +41,10 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, ou
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed, with --op
     """
-    from kcheck.cases import Gone, materialize, recall, snapshot
     from kcheck.cli.resolve import resolve
     from kcheck.cli.stored import here, say
     from kcheck.errors import UserError
+    from kcheck.generator import Gone, materialize, recall, snapshot
     from kcheck.store.kcase import Kcase, write_kcase
     from kcheck.version import __version__
 

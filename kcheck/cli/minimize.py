@@ -20,7 +20,7 @@ from kcheck.cli.params import SECONDS
 if TYPE_CHECKING:
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.resolve import Meant
-    from kcheck.minimize import Minimized, Minimizer, Strategy
+    from kcheck.minimizer import Minimized, Minimizer, Strategy
     from kcheck.model import Case, Verdict
     from kcheck.report.detail import DetailRow
 
@@ -91,7 +91,7 @@ def command(
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.resolve import device_of, keep, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
-    from kcheck.minimize import Minimizer
+    from kcheck.minimizer import Minimizer
     from kcheck.runner import as_judged
 
     meant = resolve(the_case(what, seed, last), op, here(), stored=stored)
@@ -156,9 +156,9 @@ def _ran(meant: Meant, minimizer: Minimizer) -> Sequence[tuple[Case, bool]]:
 def _current(meant: Meant, stored: bool) -> Case | None:
     """The case under the current spec. If the spec no longer has it, says why,
     stores the state and returns None."""
-    from kcheck.cases import Gone
     from kcheck.cli.resolve import settle
     from kcheck.cli.stored import say, say_rows
+    from kcheck.generator import Gone
     from kcheck.report.detail import sentence
     from kcheck.runner import current
 

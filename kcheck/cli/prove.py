@@ -14,7 +14,7 @@ from kcheck.cli.params import COLOR
 
 if TYPE_CHECKING:
     from kcheck.model import OpSpec, SpecRefused
-    from kcheck.prove.verdicts import Proof, Proved
+    from kcheck.prover.verdicts import Proof, Proved
 
 
 @click.command("prove")
@@ -48,7 +48,7 @@ def command(
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import collect, none_found, project_specs
-    from kcheck.prove.prover import require_solver
+    from kcheck.prover.prover import require_solver
 
     require_solver()
     paths = paths or project_specs("prove")
@@ -79,8 +79,8 @@ def _proved(found: Sequence[OpSpec | SpecRefused], codes: list[Exit]) -> Iterato
     from kcheck.device import choose_for
     from kcheck.errors import KernelError, SpecError
     from kcheck.model import OpSpec
-    from kcheck.prove.refute import refute
-    from kcheck.prove.verdicts import decide
+    from kcheck.prover.refute import refute
+    from kcheck.prover.verdicts import decide
     from kcheck.store import Recorder
 
     specs = [spec for spec in found if isinstance(spec, OpSpec)]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcheck.cases import Expander, Gone, changes, check_fits, is_held, recall
 from kcheck.errors import SpecError
+from kcheck.generator import Expander, Gone, changes, check_fits, is_held, recall
 from kcheck.model import OpSpec, SpecRefused
 from kcheck.runner import Recalled
 from kcheck.store import Store, StoredFailure, StoreError

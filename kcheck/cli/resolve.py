@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kcheck.cases import case_of_seed
 from kcheck.cli.casename import NamedCase, is_position, stored_failures, unknown
 from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
+from kcheck.generator import case_of_seed
 from kcheck.model import Captured, OpSpec, Verdict
 from kcheck.model.paths import source_file
 from kcheck.runner import KnownFailure

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kcheck.cases import Allocation, CaseArrays
 from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes
+from kcheck.generator import Allocation, CaseArrays
 from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
@@ -18,7 +18,7 @@ from kcheck.model.noise import Noise
 from kcheck.model.watched import NearStore, StoreTarget, WatchedLaunch
 
 if TYPE_CHECKING:
-    from kcheck.device.kinds.modules import Modules
+    from kcheck.device.modules import Modules
     from kcheck.model.outcome import Array
 
 

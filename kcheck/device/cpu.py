@@ -14,7 +14,6 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import RangeLabel
@@ -35,6 +34,7 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
+from kcheck.generator import Allocation
 from kcheck.model import (
     GAPS,
     INSTRUMENTED,

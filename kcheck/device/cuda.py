@@ -15,19 +15,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kcheck.cases import Allocation
 from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
-from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.kinds.triton_launches import TritonLaunches, compile_error
 from kcheck.device.launched import launched, signature_of_types
+from kcheck.device.modules import DriverError, Modules
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault, LayoutLeftOut
 from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.compile_errors import explain, is_compiler_error, refuse_once
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
+from kcheck.generator import Allocation
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.launch_facts import UNKNOWN, LaunchFacts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import POISON, Allocation
+from kcheck.generator import POISON, Allocation
 from kcheck.model import Case, DType, Finding, OpSpec
 from kcheck.model.indexing import first_index, nearest_index, offset_of, offset_range, out_of_range
 from kcheck.model.listing import listed

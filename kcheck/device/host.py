@@ -19,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.alarm import TimedOut, limited
-from kcheck.cases import CaseArrays, cotangents
-from kcheck.cases.host_array import HostArray
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
 from kcheck.device.places import error_place, function_place, one_line
@@ -36,6 +34,8 @@ from kcheck.frameworks import (
     passed_array,
     wants_tensors,
 )
+from kcheck.generator import CaseArrays, cotangents
+from kcheck.generator.host_array import HostArray
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.limits import FIRST_CALL

@@ -15,8 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.alarm import TimedOut, limited
-from kcheck.cases import POISON, Allocation, CaseArrays
-from kcheck.cases.materialize import as_contiguous
 from kcheck.dataclass import dataclass
 from kcheck.device import harvest
 from kcheck.device.base import Backend, Staged, unheard
@@ -31,6 +29,8 @@ from kcheck.device.places import error_place, function_place
 from kcheck.device.plan import Geometry, LaunchFault, LayoutLeftOut, geometry, scalars
 from kcheck.device.sampled import sampled_outcome
 from kcheck.errors import InternalError
+from kcheck.generator import POISON, Allocation, CaseArrays
+from kcheck.generator.materialize import as_contiguous
 from kcheck.model import (
     GAPS,
     INSTRUMENTED,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.base import Staged
 from kcheck.device.kinds.base import Passed
 from kcheck.device.kinds.objects import Objects
 from kcheck.device.plan import scalar_argument
+from kcheck.generator import Allocation, CaseArrays
 from kcheck.model import AccessorArg, Argument, NameArg, NumberArg, OpSpec, StructArg, TextureArg
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases import Allocation
-from kcheck.cases.expand import type_sizes
 from kcheck.dataclass import dataclass
+from kcheck.generator import Allocation
+from kcheck.generator.expand import type_sizes
 from kcheck.model import (
     DTYPES,
     Argument,

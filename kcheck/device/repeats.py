@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.interrupts import without_launch
-from kcheck.device.kinds.modules import DriverError
+from kcheck.device.modules import DriverError
 from kcheck.driver.launch import RESULTS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import CaseArrays
 from kcheck.frameworks import NotAnArray, as_numpy
+from kcheck.generator import CaseArrays
 from kcheck.model import Finding, OpSpec, Span
 from kcheck.nearest import did_you_mean
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kcheck.cases import CaseArrays
-from kcheck.cases.far import NoAddressSpace
-from kcheck.cases.huge import sampled_blocks
 from kcheck.device import harvest
 from kcheck.device.base import Backend
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
+from kcheck.generator import CaseArrays
+from kcheck.generator.far import NoAddressSpace
+from kcheck.generator.huge import sampled_blocks
 from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.note import Note
 from kcheck.rng import Xorshift128Plus, derive

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kcheck.cases import POISON, Allocation
-from kcheck.cases.far import NoAddressSpace
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes, extent, has_gaps, untouched
+from kcheck.generator import POISON, Allocation
+from kcheck.generator.far import NoAddressSpace
 from kcheck.model.layouts import Spread
 
 MOST = 16 << 20

@@ -11,13 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kcheck.cases import restore
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.choose import choose_for
 from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
+from kcheck.generator import restore
 from kcheck.grading.channel import ByteChannel, OtherEndClosed
 from kcheck.grading.extensions import build_below, import_from, libraries_below
 from kcheck.grading.patches import Integrity

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from kcheck.cases import CaseArrays, materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError, UserError
+from kcheck.generator import CaseArrays, materialize, plan
 from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
 from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK

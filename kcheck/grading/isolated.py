@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
-from kcheck.cases import CaseArrays, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
+from kcheck.generator import CaseArrays, snapshot
 from kcheck.grading.candidate import LaunchRequest, Order
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed
 from kcheck.grading.extensions import builds_extensions, compiler_folders

@@ -23,12 +23,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import CaseArrays
 from kcheck.cpu.sanitizers import checks
 from kcheck.dataclass import dataclass
 from kcheck.device.places import error_place, one_line
 from kcheck.device.returned import returned_outputs
 from kcheck.errors import KernelError
+from kcheck.generator import CaseArrays
 from kcheck.grading.extensions import in_candidate
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.model import Finding, OpSpec, Outcome, Span

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import CaseArrays
+from kcheck.generator import CaseArrays
 from kcheck.grading.channel import BadMessage, Received
 from kcheck.model import SANITIZERS, Case, Finding, OpSpec, Outcome, Span, TensorSum
 from kcheck.model.launch_facts import LaunchFacts

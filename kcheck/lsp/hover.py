@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from kcheck.cases.shapes import Shapes
+from kcheck.generator.shapes import Shapes
 from kcheck.lsp import files, names, schema
 from kcheck.lsp.cursor import TextCursor, cursor_at, keys_of
 from kcheck.model import Choices, OpSpec, Range

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 
 from kcheck.errors import UserError
 from kcheck.monitor import lifetime
-from kcheck.monitor.running import MonitoredSite, OnMismatch, Run, inside, log
+from kcheck.monitor.calls import MonitoredSite, OnMismatch
+from kcheck.monitor.decorating import F, SiteSettings, VerifierNames, check_probability, monitored
+from kcheck.monitor.running import Run, inside, log
 from kcheck.monitor.stats import Stats
 from kcheck.monitor.waiting import POLICIES, Policy
 from kcheck.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from kcheck.api.spec import SpecLike
-    from kcheck.monitor.functions import F, VerifierNames
     from kcheck.monitor.outliers import ExecutionOutlierDetector
 
 P = ParamSpec("P")
@@ -228,8 +229,6 @@ class EquivalenceChecker:
         **theirs: Unpack[VerifierNames],
     ) -> Callable[[F], F]:
         """:func:`kcheck.monitor.equivalent`, for functions of this checker."""
-        from kcheck.monitor.functions import SiteSettings, monitored
-
         settings = SiteSettings(rtol, atol, outlier_detector, sample_probability, spec)
         return monitored(self, reference, on_mismatch, settings, **theirs)
 
@@ -271,12 +270,3 @@ class EquivalenceChecker:
             site.reset()
         if self._run is not None:
             self._run.renew()
-
-
-def check_probability(probability: float) -> None:
-    """
-    Raises:
-        UserError: a sample probability is not in [0, 1].
-    """
-    if not 0 <= probability <= 1:
-        raise UserError(f"the sample probability is {probability}; it must be between 0 and 1")

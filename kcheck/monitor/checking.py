@@ -13,7 +13,7 @@ from kcheck.monitor.comparing import differences
 from kcheck.monitor.mismatch import Mismatch, stack_of
 
 if TYPE_CHECKING:
-    from kcheck.monitor.running import MonitoredCall
+    from kcheck.monitor.calls import MonitoredCall
     from kcheck.monitor.specs import SpecJudge
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from kcheck import model
 from kcheck.api import Case, Verdict
 from kcheck.api.spec import SpecLike, model_of
-from kcheck.cases import HELD, CaseArrays, element_type, materialize, shape_of, sizes_of_call, snapshot
 from kcheck.errors import UserError
 from kcheck.frameworks import NotAnArray, as_numpy
+from kcheck.generator import HELD, CaseArrays, element_type, materialize, shape_of, sizes_of_call, snapshot
 from kcheck.model import Distribution, Input, OpSpec, Output
 from kcheck.monitor.arrays import Array, is_array
 from kcheck.oracle import Expected

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.cases import cotangents
 from kcheck.errors import InternalError
+from kcheck.generator import cotangents
 from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.model.note import Note
 from kcheck.oracle import invariants
@@ -23,7 +23,7 @@ from kcheck.oracle.tolerance import Conditioned, ToleranceRule, compute_precisio
 from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
-    from kcheck.cases import CaseArrays
+    from kcheck.generator import CaseArrays
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ Names are those of ATen and of its primitives, without underscores at the ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,29 @@ import numpy.typing as npt
 from kcheck.oracle.rounded import FUNCTION_ROUNDINGS, add_reduce
 
 if TYPE_CHECKING:
-    from kcheck.oracle.tensors import RoundingModes
+    from kcheck.oracle.arithmetic import Arithmetic
 
 Array: TypeAlias = npt.NDArray[Any]
 Arguments: TypeAlias = dict[str, Any]
+
+
+class Modes(Protocol):
+    """What the functions below use of :class:`kcheck.oracle.tensors.RoundingModes`."""
+
+    arithmetic: Arithmetic
+
+    def array(self, tensor: Any) -> Array:
+        """The values of a tensor."""
+
+    def tensor(self, array: Any, like: Any) -> Any:
+        """A tensor of the dtype and on the device of another one."""
+
+    def rounded(self, result: Any, roundings: float, normwise: bool = False) -> Any:
+        """New tensors, rounded where they are."""
+
+    def composed(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of a formula, each operation rounded."""
+
 
 EXACT = frozenset(
     name
@@ -92,7 +111,7 @@ def _axes(tensor: Any, given: Arguments) -> tuple[int, ...]:
     return tuple(axis % max(1, tensor.dim()) for axis in axes) if tensor.dim() else ()
 
 
-def _summed(modes: RoundingModes, given: Arguments) -> tuple[Any, Array, int]:
+def _summed(modes: Modes, given: Arguments) -> tuple[Any, Array, int]:
     """The operand of a sum, in the dtype of the result; the sum; and the number of terms of each."""
     tensor: Any = given.get("self", given.get("inp"))
     if given.get("dtype") is not None:
@@ -102,17 +121,17 @@ def _summed(modes: RoundingModes, given: Arguments) -> tuple[Any, Array, int]:
     return tensor, total, int(np.prod([array.shape[axis] for axis in axes], dtype=np.int64))
 
 
-def _sum(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _sum(modes: Modes, operator: Any, given: Arguments) -> Any:
     tensor, total, _ = _summed(modes, given)
     return modes.tensor(total, tensor)
 
 
-def _mean(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _mean(modes: Modes, operator: Any, given: Arguments) -> Any:
     tensor, total, count = _summed(modes, given)
     return modes.tensor(modes.arithmetic.after(np.asarray(total / np.float64(count))), tensor)
 
 
-def _cumsum(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _cumsum(modes: Modes, operator: Any, given: Arguments) -> Any:
     tensor = given["self"] if given.get("dtype") is None else given["self"].to(given["dtype"])
     array, axis = modes.array(tensor), given["dim"]
     if not array.size or not array.ndim:
@@ -121,14 +140,14 @@ def _cumsum(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
     return modes.tensor(np.moveaxis(sums, -1, axis), tensor)
 
 
-def _prod(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _prod(modes: Modes, operator: Any, given: Arguments) -> Any:
     tensor = given["self"]
     axes = _axes(tensor, given)
     count = int(np.prod([tensor.shape[axis] for axis in axes], dtype=np.int64))
     return modes.rounded(operator(**given), max(1.0, float(np.sqrt(count))))
 
 
-def _variance(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _variance(modes: Modes, operator: Any, given: Arguments) -> Any:
     """The variance, the deviation, or either with the mean: in two passes, with a sum of squared differences."""
     name = operator._schema.name.partition("::")[2]
     tensor: Any = given.get("self", given.get("inp"))
@@ -149,7 +168,7 @@ def _variance(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
     return modes.composed(formula)
 
 
-def _log_softmax(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _log_softmax(modes: Modes, operator: Any, given: Arguments) -> Any:
     """Through log-sum-exp, as cross entropy is computed. It is rounded to its own size, which may be far larger
     than that of the result."""
     x, axis = given["self"], given["dim"]
@@ -163,12 +182,12 @@ def _log_softmax(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
     return modes.composed(formula)
 
 
-def _product(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _product(modes: Modes, operator: Any, given: Arguments) -> Any:
     a, b = given["self"], given["mat2"]
     return modes.tensor(modes.arithmetic.product(modes.array(a), modes.array(b)), a)
 
 
-def _product_and_sum(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _product_and_sum(modes: Modes, operator: Any, given: Arguments) -> Any:
     a, b = (given.get(f"mat{n}", given.get(f"batch{n}")) for n in (1, 2))
     product = modes.arithmetic.product(modes.array(a), modes.array(b))
     rest = modes.array(given["self"])
@@ -176,7 +195,7 @@ def _product_and_sum(modes: RoundingModes, operator: Any, given: Arguments) -> A
     return modes.tensor(modes.arithmetic.after(np.asarray(total)), a)
 
 
-def _norm(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
+def _norm(modes: Modes, operator: Any, given: Arguments) -> Any:
     x = given["self"]
     if given.get("ord", 2) != 2 or given.get("dtype") is not None or not x.numel():
         return NotImplemented
@@ -184,7 +203,7 @@ def _norm(modes: RoundingModes, operator: Any, given: Arguments) -> Any:
     return modes.composed(lambda: x.abs().square().sum(axes, keepdim=keep).sqrt() if axes else x.abs())
 
 
-OPERATORS: Mapping[str, Callable[[RoundingModes, Any, Arguments], Any]] = {
+OPERATORS: Mapping[str, Callable[[Modes, Any, Arguments], Any]] = {
     "sum": _sum,
     "mean": _mean,
     "prod": _prod,

@@ -30,7 +30,7 @@ from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
 
 if TYPE_CHECKING:
-    from kcheck.cases import CaseArrays
+    from kcheck.generator import CaseArrays
 
 Array: TypeAlias = npt.NDArray[Any]
 Wrap: TypeAlias = Callable[[Array], Array]

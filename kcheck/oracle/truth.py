@@ -15,7 +15,7 @@ from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.tolerance import ToleranceRule, rules
 
 if TYPE_CHECKING:
-    from kcheck.cases import CaseArrays
+    from kcheck.generator import CaseArrays
 
 Array: TypeAlias = npt.NDArray[Any]
 

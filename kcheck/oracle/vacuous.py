@@ -17,7 +17,7 @@ from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
-    from kcheck.cases import CaseArrays
+    from kcheck.generator import CaseArrays
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, combinations, islice
 
-from kcheck.cases.condition import Condition, size_conditions
 from kcheck.dataclass import dataclass
+from kcheck.generator.condition import Condition, size_conditions
 from kcheck.model import Case, Distribution
 
 _MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)

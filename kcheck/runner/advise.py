@@ -137,7 +137,7 @@ def _of_all_folders(finding: Finding) -> Finding:
 
 def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: int) -> tuple[Finding, ...]:
     from kcheck.errors import PtxError
-    from kcheck.lint.advice import advice
+    from kcheck.linter.advice import advice
     from kcheck.model.compiled import CompiledKernel
     from kcheck.ptx.syntax.parser import parse
 

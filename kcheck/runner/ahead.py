@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Hashable, Sequence
 from itertools import islice
 
-from kcheck.cases import materialize
-from kcheck.cases.expand import shape_of
-from kcheck.cases.specialization import CodeOf, code_of
 from kcheck.device import Device
 from kcheck.device.precompile import MOST_CASES, Precompile, begin, run_ahead
+from kcheck.generator import materialize
+from kcheck.generator.expand import shape_of
+from kcheck.generator.specialization import CodeOf, code_of
 from kcheck.model import Case, Input, OpSpec, Output
 
 _MOST_ELEMENTS = 1 << 24

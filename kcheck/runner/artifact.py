@@ -14,7 +14,7 @@ from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assembled, capability
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.kinds.base import NotCompiled
-from kcheck.lint.check import check, unchecked
+from kcheck.linter.check import check, unchecked
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from kcheck.alarm import TimedOut
-from kcheck.cases import CaseArrays, materialize
-from kcheck.cases.expand import is_sampled
-from kcheck.cases.materialize import reserve_arrays
 from kcheck.dataclass import dataclass
 from kcheck.device import HOST, Device
 from kcheck.device.places import error_place
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
+from kcheck.generator import CaseArrays, materialize
+from kcheck.generator.expand import is_sampled
+from kcheck.generator.materialize import reserve_arrays
 from kcheck.model import SANITIZERS, Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.model.listing import listed
 from kcheck.model.verdict import UNCHECKED, UNSUPPORTED

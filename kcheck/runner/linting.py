@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from kcheck.cases import materialize, plan
 from kcheck.dataclass import dataclass
 from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
@@ -18,8 +17,9 @@ from kcheck.device.disassembler import ToolFailed, disassemble, find_disassemble
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry, unrounded
 from kcheck.errors import KernelError, SpecError
-from kcheck.lint.check import check, unchecked
-from kcheck.lint.measure import measure
+from kcheck.generator import materialize, plan
+from kcheck.linter.check import check, unchecked
+from kcheck.linter.measure import measure
 from kcheck.model import Artifact, Case, Finding, Index3, LaunchSpec, OpSpec, Span
 from kcheck.model.compiled import CompiledKernel, Resources
 from kcheck.model.limits import TIMEOUT

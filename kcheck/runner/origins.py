@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from kcheck.cases import Allocation, CaseArrays
 from kcheck.device import Device
 from kcheck.device.harvest import gap_offset, has_gaps
+from kcheck.generator import Allocation, CaseArrays
 from kcheck.model import GAPS, VALUES, Comparison, Finding, OpSpec, Status, Verdict
 from kcheck.model.indexing import nearest_index, offset_of
 from kcheck.model.listing import listed

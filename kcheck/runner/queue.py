@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kcheck.cases import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
+from kcheck.generator import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
 from kcheck.lazy import Lazy
 from kcheck.model import Case, OpSpec, Snapshot
 from kcheck.runner.options import STORED, Options, Recalled

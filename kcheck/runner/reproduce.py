@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
-from kcheck.cases import (
+from kcheck.dataclass import dataclass
+from kcheck.device import Device
+from kcheck.errors import SpecError
+from kcheck.generator import (
     MINIMIZED,
     Gone,
     SnapshotRefused,
@@ -18,9 +21,6 @@ from kcheck.cases import (
     restore,
     snapshot,
 )
-from kcheck.dataclass import dataclass
-from kcheck.device import Device
-from kcheck.errors import SpecError
 from kcheck.model import (
     SANITIZERS,
     Captured,

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 
-from kcheck.cases import ShapeClasses
-from kcheck.cases.grid_limits import unreached_limits
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
+from kcheck.generator import ShapeClasses
+from kcheck.generator.grid_limits import unreached_limits
 from kcheck.model import (
     CaseFinished,
     Compiling,

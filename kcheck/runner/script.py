@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from kcheck.alignment import ceil_div
-from kcheck.cases import CaseArrays
 from kcheck.device.call import keywords, load_launcher
 from kcheck.device.plan import geometry, scalar_argument, scalars
 from kcheck.errors import UserError
+from kcheck.generator import CaseArrays
 from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
 from kcheck.model.indexing import index_at
 from kcheck.model.layouts import DEVICE_MEMORY

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kcheck.cases import CaseArrays
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
+from kcheck.generator import CaseArrays
 from kcheck.model import Comparison, Finding, OpSpec, Status, Verdict
 from kcheck.model.noise import Noise
 from kcheck.model.outcome import KeptDigits

@@ -17,10 +17,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol, Self
 
-from kcheck.cases import materialize, snapshot
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
+from kcheck.generator import materialize, snapshot
 from kcheck.lazy import Lazy
 from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict
 from kcheck.model.compiled import Launched

@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from kcheck.cases import MEMORY_LIMIT, SnapshotRefused, restore
 from kcheck.dataclass import dataclass
+from kcheck.generator import MEMORY_LIMIT, SnapshotRefused, restore
 from kcheck.model import Snapshot, Verdict
 from kcheck.store.documents import DocumentRefused, StoreError, dumps, loads
 from kcheck.store.snapshots import checked, pack, unpack

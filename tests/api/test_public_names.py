@@ -55,15 +55,10 @@ def test_the_names_that_type_checkers_see_are_the_names_at_run_time() -> None:
     assert seen == set(NAMES.split())
 
 
-def test_functions_keep_their_names_although_packages_have_them() -> None:
-    """``kcheck.cases`` is the function, also after the package of this name was imported."""
-    import kcheck.cases.plan
-    import kcheck.lint.check
-    import kcheck.minimize
-
-    assert callable(kcheck.cases)
-    assert callable(kcheck.lint)
-    assert callable(kcheck.minimize)
+def test_no_package_has_the_name_of_a_function() -> None:
+    """The import system would put the package in its place: ``kcheck.cases`` would no longer be callable."""
+    packages = {path.stem for path in Path(kcheck.__file__).parent.iterdir() if path.name != "__pycache__"}
+    assert packages & set(kcheck.__all__) == {"hypothesis", "monitor"}
 
 
 def test_importing_kcheck_imports_nothing_else() -> None:

@@ -40,7 +40,7 @@ def imported(kcheck: Kcheck, *arguments: str, exit_code: int = 0) -> set[str]:
         (("run", "--help"), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("--version",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("config",), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml", "jsonschema"}),
-        (("failures",), {"numba", "numpy", "llvmlite", "jsonschema", "cuda", "junit_xml", "kcheck.cases"}),
+        (("failures",), {"numba", "numpy", "llvmlite", "jsonschema", "cuda", "junit_xml", "kcheck.generator"}),
         (
             ("completion", "bash"),
             {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"},
@@ -71,7 +71,7 @@ COMPILERS = {
     "kcheck.ptx.syntax.ast",
     "kcheck.device.kinds.nvrtc",  # of other kinds of kernels
     "kcheck.device.kinds.triton",
-    "kcheck.lint.measure",
+    "kcheck.linter.measure",
     "jsonschema",  # a valid spec needs no messages
     "rich.progress",  # stderr is no terminal
 }

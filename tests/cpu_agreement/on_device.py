@@ -101,7 +101,7 @@ def _runner(device: Any) -> Any:
 
 
 def _spec(device: Any, path: str, count: int, codes: list[Code]) -> dict[str, list[Result]]:
-    from kcheck.cases import materialize, plan
+    from kcheck.generator import materialize, plan
     from kcheck.specfile import load_spec
 
     spec = load_spec(ROOT / path)

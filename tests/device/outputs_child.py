@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kcheck.cases import materialize, plan
 from kcheck.device import choose
+from kcheck.generator import materialize, plan
 from kcheck.oracle import judge
 from kcheck.specfile import load_spec
 

@@ -8,15 +8,15 @@ from itertools import product
 import psutil
 import pytest
 
-from kcheck.cases.layouts import GUARDS, allocate, geometry
 from kcheck.device.artifact import Compilation
 from kcheck.device.assembler import assemble, link, read_ptxas_log
 from kcheck.device.launched import signature_of_values
 from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
-from kcheck.lint.check import check
-from kcheck.lint.ptx_text import find_entry
+from kcheck.generator.layouts import GUARDS, allocate, geometry
+from kcheck.linter.check import check
+from kcheck.linter.ptx_text import find_entry
 from kcheck.model import DTYPES, Artifact, FunctionRef, Span
 from kcheck.model.compiled import ArrayType, Resources, ScalarType
 from kcheck.rng import Xorshift128Plus

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 PROGRAM = """
 import numpy as np
-from kcheck.cases.layouts import allocate, geometry
+from kcheck.generator.layouts import allocate, geometry
 from kcheck.device.choose import choose
 from kcheck.device.cuda import CudaBackend
 from kcheck.device.plan import LayoutLeftOut

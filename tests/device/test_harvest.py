@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kcheck.cases import expand, materialize
 from kcheck.device import harvest
+from kcheck.generator import expand, materialize
 from kcheck.model import LAYOUTS, LEAST_AXES
 
 SPEC = """

@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 
-from kcheck.cases import expand, materialize
 from kcheck.device import choose
 from kcheck.device.launching import LaunchingDevice
 from kcheck.device.plan import LaunchFault
 from kcheck.device.simulator.backend import SimulatorBackend
 from kcheck.errors import KernelError
+from kcheck.generator import expand, materialize
 from kcheck.model import DTYPES, LAYOUTS, LEAST_AXES, SANITIZERS, Finding
 from kcheck.specfile import load_function
 

@@ -9,9 +9,9 @@ import threading
 import pytest
 from cpu_project import HEAD, environment
 
-from kcheck.cases import plan
 from kcheck.children import may_fork
 from kcheck.device.specialize import in_order, signatures
+from kcheck.generator import plan
 
 KERNEL = "@cuda.jit\ndef twice(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i] + x[i]\n"
 REFERENCE = "def twice(x):\n    return 2 * x\n"
@@ -33,7 +33,7 @@ cases: {count: 20}
 AHEAD = """
 import sys, time
 from pathlib import Path
-from kcheck.cases import plan
+from kcheck.generator import plan
 from kcheck.device import choose
 from kcheck.device.precompile import begin
 from kcheck.runner import Options, run
@@ -175,7 +175,7 @@ cases: {count: 12}
 CODES_AHEAD = """
 import os, time
 from pathlib import Path
-from kcheck.cases import materialize, plan
+from kcheck.generator import materialize, plan
 from kcheck.device import choose
 from kcheck.runner import Options, run
 from kcheck.runner.ahead import CodeAhead

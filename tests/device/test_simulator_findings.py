@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcheck.cases import expand, materialize
 from kcheck.device import choose
+from kcheck.generator import expand, materialize
 from kcheck.oracle import judge
 
 SPEC = """

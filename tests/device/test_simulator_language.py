@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from kcheck.cases import expand, materialize
 from kcheck.device import choose
+from kcheck.generator import expand, materialize
 
 SPEC = """
 kcheck: 1

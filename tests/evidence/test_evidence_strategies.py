@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.evidence.corpus import control_spec
 from benchmarks.evidence.strategies import STRATEGIES, friendly, friendly_sizes, open_inputs, random_shape
-from kcheck.cases import plan
+from kcheck.generator import plan
 
 SPECS = {name: control_spec(name) for name in ("softmax", "matmul", "attention", "reduce_sum")}
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kinds_project import KindsProject
 
-from kcheck.cases.expand import expand
 from kcheck.device.cpu import missing
 from kcheck.device.kinds.triton import load
 from kcheck.errors import KernelError, SpecError
+from kcheck.generator.expand import expand
 from kcheck.specfile import load_spec
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing())]

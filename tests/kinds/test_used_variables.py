@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcheck.device.kinds.modules import used_variables
 from kcheck.device.kinds.unused import without_unused
+from kcheck.device.modules import used_variables
 
 PTX = """
 .visible .global .align 4 .u32 counter;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.cases import materialize, plan
+from kcheck.generator import materialize, plan
 from kcheck.oracle import Vacuity
 from kcheck.specfile import load_spec
 

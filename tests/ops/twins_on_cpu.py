@@ -18,8 +18,8 @@ from typing import Any
 
 from benchmarks.evidence.corpus import Twin, twins
 from benchmarks.evidence.trial import cpu_device, look
-from kcheck.cases import plan
 from kcheck.device import Device
+from kcheck.generator import plan
 from kcheck.model import INSTRUMENTED, Case, CaseFinished, Level, OpSpec, Status, Verdict
 from kcheck.report.causes import causes
 from kcheck.report.layout import labeled

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases import CaseArrays
-from kcheck.cases.layouts import allocate, geometry
+from kcheck.generator import CaseArrays
+from kcheck.generator.layouts import allocate, geometry
 from kcheck.model import (
     DTYPES,
     SANITIZERS,

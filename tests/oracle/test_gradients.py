@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kcheck
-from kcheck.cases import cotangents, materialize, plan
+from kcheck.generator import cotangents, materialize, plan
 from kcheck.model import Finding, OpSpec, Span
 from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.slope import WeightedSum

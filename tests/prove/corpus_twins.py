@@ -15,7 +15,7 @@ def main(wanted: list[str]) -> None:
     sys.path.insert(0, str(ROOT))
     from benchmarks.evidence.corpus import twins
     from kcheck.device import choose_for
-    from kcheck.prove.verdicts import CHECKS, decide, words
+    from kcheck.prover.verdicts import CHECKS, decide, words
     from kcheck.specfile import load_spec
 
     known = {twin.name: twin for twin in twins()}

@@ -130,7 +130,7 @@ def main(folder: Path, first: int, count: int) -> None:
     """Prove and run the kernels of some seeds."""
     from kcheck.device import choose_for
     from kcheck.model import CaseFinished
-    from kcheck.prove.verdicts import decide, words
+    from kcheck.prover.verdicts import decide, words
     from kcheck.runner import Options, run
     from kcheck.specfile import load_spec
 

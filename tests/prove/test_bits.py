@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kcheck.prove.bits import Bits
-from kcheck.prove.prover import Prover
-from kcheck.prove.terms import Atom, Poly, Terms
+from kcheck.prover.bits import Bits
+from kcheck.prover.prover import Prover
+from kcheck.prover.terms import Atom, Poly, Terms
 
 MASK = {32: (1 << 32) - 1, 64: (1 << 64) - 1}
 EDGES = (0, 1, 2, 31, 32, 127, 128, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, 1 << 63)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.cases import plan
+from kcheck.generator import plan
 from kcheck.model import Case, CaseFinished, Finding, SpecStarted, Status, Verdict
 from kcheck.report.case_log import CaseLog
 from kcheck.specfile import load_spec

@@ -15,7 +15,7 @@ import fake_events
 import pytest
 from rich.cells import cell_len
 
-from kcheck.cases import HELD
+from kcheck.generator import HELD
 from kcheck.model import (
     CaseFinished,
     Compiling,

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kcheck.cases.expand import Expander
 from kcheck.cpu.memory import Memory
 from kcheck.device import choose
 from kcheck.device.staging import Staging
+from kcheck.generator.expand import Expander
 from kcheck.model import CaseFinished, Event
 from kcheck.report import ReportSettings
 from kcheck.report.console import ConsoleReporter

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kcheck.cases import HELD, expand, materialize, plan, recall, restore, snapshot
 from kcheck.device import choose
+from kcheck.generator import HELD, expand, materialize, plan, recall, restore, snapshot
 from kcheck.model import CaseFinished, Distribution, SpecFinished, SpecStarted, Status
 from kcheck.runner import KnownFailure, Options, Recalled, ReplayResult, reproduce, run
 from kcheck.runner.execute import execute

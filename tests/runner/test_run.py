@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kcheck.cases import ShapeClasses, plan
-from kcheck.cases.shapes import Shapes
 from kcheck.device import choose
 from kcheck.errors import UserError
+from kcheck.generator import ShapeClasses, plan
+from kcheck.generator.shapes import Shapes
 from kcheck.model import (
     CaseFinished,
     Fault,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.cases import plan
 from kcheck.errors import SpecError
+from kcheck.generator import plan
 from kcheck.specfile import discover, files_of, load_spec
 from kcheck.specfile.declared import read_spec
 from kcheck.specfile.emit import as_yaml

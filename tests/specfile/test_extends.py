@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.cases.plan import plan
 from kcheck.errors import SpecError
+from kcheck.generator.plan import plan
 from kcheck.model import OpSpec, Span
 from kcheck.specfile import discover, duplicate_ops, load_spec
 

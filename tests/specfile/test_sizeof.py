@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kcheck.cases import expand, materialize
 from kcheck.device.plan import geometry, scalars
+from kcheck.generator import expand, materialize
 from kcheck.specfile import load_spec
 
 SPEC = """kcheck: 1

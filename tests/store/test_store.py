@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from stored_runs import NOON, Runs, captured, case, verdict
 
-from kcheck.cases import SnapshotRefused, expand, materialize, restore, snapshot
+from kcheck.generator import SnapshotRefused, expand, materialize, restore, snapshot
 from kcheck.model import (
     LAYOUTS,
     LEAST_AXES,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from kcheck.device.kinds.base import Passed
-from kcheck.device.kinds.entry import Parameter, difference, number_as, pack, raw_bytes, shape_told
-from kcheck.device.kinds.modules import address
+from kcheck.device.kinds.entry import difference, number_as, pack, raw_bytes, shape_told
 from kcheck.device.kinds.structs import layout_faults, placed
+from kcheck.device.modules import Parameter, address
 from kcheck.device.plan import integer_argument, stride_argument
 from kcheck.errors import SpecError
 from kcheck.model import (

@@ -11,10 +11,10 @@ from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.arguments import check, fitted, packed
 from kcheck.device.kinds.base import Called, NotCompiled, WantedArtifact, Work
-from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.named import UnknownKernel
 from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.kinds.variables import LaunchVariables
+from kcheck.device.modules import Unit, UnitRun
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError

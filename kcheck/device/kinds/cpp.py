@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from kcheck.cases.expand import type_sizes
+from kcheck.generator.expand import type_sizes
 from kcheck.model import Case, CudaOptions, OpSpec, Scalar
 from kcheck.specfile.kinds.cuda import PLACEHOLDER
 from kcheck.symbolic import ExpressionError, check_scalar, evaluate, names, parse

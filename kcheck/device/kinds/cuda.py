@@ -14,9 +14,8 @@ from kcheck.device.artifact import no_compiler
 from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.cpp import defines, instance, varying
-from kcheck.device.kinds.entry import Form, Parameter, find_entry, ptx_parameters
+from kcheck.device.kinds.entry import find_entry, ptx_parameters
 from kcheck.device.kinds.host_code import is_foreign_header, is_host_header, whole
-from kcheck.device.kinds.modules import Unit
 from kcheck.device.kinds.nvrtc import (
     INCLUDE,
     CompileFailed,
@@ -27,6 +26,7 @@ from kcheck.device.kinds.nvrtc import (
 )
 from kcheck.device.kinds.signature import CppMember, CppParameter
 from kcheck.device.kinds.structs import wanted_members
+from kcheck.device.modules import Form, Parameter, Unit
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, CudaOptions, Fault, Finding, KernelRef, OpSpec
 from kcheck.ptx.syntax.symbols import kernel_name

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from kcheck.dataclass import dataclass
+from kcheck.device.modules import Parameter
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Fault, Span
 from kcheck.ptx.analysis.kernel_facts import called_functions, operations, param_slots
@@ -18,34 +18,6 @@ from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, M
 from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
-
-Form: TypeAlias = Literal["pointer", "word", "integer", "float", "bits", "bytes", "class"]
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a compiled kernel.
-
-    Attributes:
-        offset, size: in bytes.
-        form: ``word`` is 8 bytes that may be a pointer or an integer; ``bits`` is of any type; ``bytes`` is an
-            array of bytes, as PTX declares a struct and a 16-bit float; ``class`` is a class of C++.
-        element: the dtype of a scalar, or of what a pointer points to; empty if it is unknown or not a dtype.
-        told: the parameter in messages, such as ``const float* x`` or ``.u64 softmax_param_0``.
-        space: the state space to which a pointer points; empty if it is not declared.
-        alignment: of a class, in bytes.
-        members: of a class: those that the spec names, by name, with their offsets in it. None for a member that
-            it does not have.
-    """
-
-    offset: int
-    size: int
-    form: Form
-    element: str
-    told: str
-    space: str = ""
-    alignment: int = 1
-    members: Mapping[str, Parameter | None] | None = None
 
 
 def ptx_parameters(entry: Function) -> tuple[Parameter, ...]:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.entry import Parameter, difference, number_as, pack
-from kcheck.device.kinds.modules import Modules, Unit, UnitRun, address
+from kcheck.device.kinds.entry import difference, number_as, pack
 from kcheck.device.kinds.named_variables import NamedVariable, caller, share_variables
 from kcheck.device.launched import signature_of_launch
+from kcheck.device.modules import Modules, Parameter, Unit, UnitRun, address
 from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry, LaunchFault
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import DTYPES, Index3
 
 if TYPE_CHECKING:
-    from kcheck.device.kinds.modules import Unit
+    from kcheck.device.modules import Unit
 
 _NUMBERS = (bool, int, float)
 

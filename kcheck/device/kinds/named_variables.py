@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.entry import Parameter, difference, number_as, shape_told
-from kcheck.device.kinds.modules import Modules, Unit, address, call, used_variables
+from kcheck.device.kinds.entry import difference, number_as, shape_told
 from kcheck.device.kinds.signature import dtype_of
 from kcheck.device.kinds.variables import ModuleVariable, find_variable, form_of, module_variables
+from kcheck.device.modules import Modules, Parameter, Unit, address, call, used_variables
 from kcheck.errors import KernelError
 from kcheck.model import DTYPES
 from kcheck.nearest import did_you_mean

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases import Allocation
 from kcheck.dataclass import dataclass
-from kcheck.device.kinds.modules import Modules, address, call
+from kcheck.device.modules import Modules, address, call
 from kcheck.errors import SpecError
+from kcheck.generator import Allocation
 from kcheck.model import Fault, TextureArg
 
 _FORMATS = {

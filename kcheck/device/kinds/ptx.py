@@ -12,7 +12,7 @@ from pathlib import Path
 from kcheck.device.kinds.base import NotCompiled
 from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.entry import find_entry, missing_labels, ptx_parameters, undefined
-from kcheck.device.kinds.modules import Unit
+from kcheck.device.modules import Unit
 from kcheck.errors import PtxError, SpecError
 from kcheck.model import Case, Fault, Finding, KernelRef, OpSpec, Span
 from kcheck.span import as_typed

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from kcheck.alignment import align_up
 from kcheck.dataclass import dataclass
 from kcheck.device.kinds.base import Passed
-from kcheck.device.kinds.entry import Parameter, shape_told
+from kcheck.device.kinds.entry import shape_told
 from kcheck.device.kinds.signature import Members
+from kcheck.device.modules import Parameter
 from kcheck.model import DTYPES, AccessorArg, Argument, StructArg
 
 _POINTER = 8

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases import CaseArrays
-from kcheck.cases.expand import element_type
 from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded
-from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.kinds.triton_units import not_compiled, unit_for, unit_of
+from kcheck.device.modules import Unit, UnitRun
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
+from kcheck.generator import CaseArrays
+from kcheck.generator.expand import element_type
 from kcheck.model import Case, NameArg, NumberArg, OpSpec, Scalar, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
-from kcheck.device.kinds.modules import UnitRun
+from kcheck.device.modules import UnitRun
 from kcheck.driver.after_import import patch_now_or_after_import
 from kcheck.model import DTYPES, Finding, KernelRef
 from kcheck.model.compiled import ArrayType, Launched, ScalarType, Signature

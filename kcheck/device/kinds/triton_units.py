@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from kcheck.device.kinds.entry import find_entry, ptx_parameters
-from kcheck.device.kinds.modules import Unit
+from kcheck.device.modules import Unit
 from kcheck.model import Finding, KernelRef, Span
 from kcheck.model.multiprocessor import WARP
 from kcheck.span import as_typed

@@ -10,8 +10,7 @@ from typing import Any
 from kcheck.dataclass import dataclass
 from kcheck.device.kinds.arguments import fitted, variable_fault, variable_value
 from kcheck.device.kinds.base import Passed
-from kcheck.device.kinds.entry import Form, Parameter
-from kcheck.device.kinds.modules import Modules, Unit, address, call
+from kcheck.device.modules import Form, Modules, Parameter, Unit, address, call
 from kcheck.errors import SpecError
 from kcheck.model import Fault, NameArg, OpSpec
 from kcheck.nearest import did_you_mean

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kcheck.cases import Allocation
-from kcheck.cases.host_array import HostArray
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
-from kcheck.device.kinds.modules import Modules
+from kcheck.device.modules import Modules
 from kcheck.device.places import error_place, one_line, user_place
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, ThreadFailure
+from kcheck.generator import Allocation
+from kcheck.generator.host_array import HostArray
 from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.launch_facts import LaunchFacts

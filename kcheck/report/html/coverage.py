@@ -6,8 +6,8 @@ import linecache
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from kcheck.cases import Covered
-from kcheck.cases.grid_limits import unreached_limits
+from kcheck.generator import Covered
+from kcheck.generator.grid_limits import unreached_limits
 from kcheck.model import CodeCoverage, FileCoverage, OpSpec
 from kcheck.report import plain, wording
 from kcheck.report.html.markup import Markup, document, joined, tag, text

@@ -1,0 +1,273 @@
+"""What integer instructions compute, as terms.
+
+A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.read` makes a number of them.
+"""
+
+from __future__ import annotations
+
+from kcheck.prover.prover import Prover
+from kcheck.prover.terms import Condition, Poly, Terms
+
+
+def type_range(signed: bool, width: int) -> tuple[int, int]:
+    """The least and the greatest number of a type."""
+    return (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+
+
+def runs_of(mask: int) -> list[tuple[int, int]]:
+    """The runs of set bits of a mask: (first bit, number of bits)."""
+    found = []
+    at = 0
+    while mask >> at:
+        if mask >> at & 1:
+            end = at
+            while mask >> end & 1:
+                end += 1
+            found.append((at, end - at))
+            at = end
+        else:
+            at += 1
+    return found
+
+
+class Bits:
+    """Arithmetic at one place of the program.
+
+    Args:
+        path: the condition under which the place is reached.
+        asks: whether the solver may be asked; otherwise only bounds are compared.
+    """
+
+    def __init__(self, terms: Terms, prover: Prover, path: Condition, *, asks: bool) -> None:
+        self.terms = terms
+        self._prover = prover
+        self.path = path
+        self._asks = asks
+
+    def within(self, value: Poly, low: int, high: int) -> bool:
+        """Whether a value is in a range."""
+        least, most = value.bounds
+        if least is not None and most is not None and low <= least and most <= high:
+            return True
+        return self._asks and self._prover.within(self.path, value, low, high)
+
+    def fits(self, value: Poly, signed: bool, width: int) -> bool:
+        """Whether a value is a number of the type, so that nothing wraps."""
+        return self.within(value, *type_range(signed, width))
+
+    def read(self, value: Poly, signed: bool, width: int) -> Poly:
+        """The bits of a value as a number."""
+        constant = value.constant
+        low, high = type_range(signed, width)
+        if constant is not None:
+            bits = constant & ((1 << width) - 1)
+            return self.terms.number(bits - (1 << width) if bits > high else bits)
+        single = value.terms[0][0][0] if len(value.terms) == 1 and len(value.terms[0][0]) == 1 else None
+        if single is not None and value.terms[0][1] == 1 and single.kind == "read":
+            was_signed, was_width, inner = single.arguments
+            if was_width == width:
+                assert isinstance(inner, Poly)
+                value = inner
+                if was_signed == signed:
+                    return self.terms.of(single)
+        if single is not None and value.terms[0][1] == 1 and single.kind == "if":
+            condition, a, b = single.arguments  # a wrapped side does not make the other one unknown
+            assert isinstance(condition, Condition)
+            assert isinstance(a, Poly)
+            assert isinstance(b, Poly)
+            if a.constant is not None or b.constant is not None:
+                return self.terms.either(
+                    condition,
+                    self.under(condition).read(a, signed, width),
+                    self.under(self.terms.negated(condition)).read(b, signed, width),
+                )
+        if self.fits(value, signed, width):
+            return value
+        # A number that is a little below or above the range has wrapped once: -1 as unsigned.
+        return self.terms.of(self.terms.atom("read", (signed, width, value), (low, high), value.level))
+
+    def under(self, condition: Condition) -> Bits:
+        """The same place, under one more condition."""
+        path = self.terms.all((self.path, condition))
+        return Bits(self.terms, self._prover, path, asks=self._asks)
+
+    def is_negative(self, value: Poly, width: int) -> Condition:
+        """Whether the sign bit is set."""
+        number = self.read(value, True, width)
+        condition = self.terms.compare("lt", number, self.terms.zero)
+        is_open = condition not in (self.terms.true, self.terms.false)
+        if is_open and self._asks and self._prover.holds(self.path, self.terms.negated(condition)):
+            return self.terms.false
+        return condition
+
+    def compare(self, operator: str, a: Poly, b: Poly, signed: bool, width: int) -> Condition:
+        """A comparison of bits of a type."""
+        if operator in ("eq", "ne"):
+            most = (1 << width) - 1
+            if self.within(self.terms.minus(a, b), -most, most):
+                return self.terms.compare(operator, a, b)
+        x, y = self.read(a, signed, width), self.read(b, signed, width)
+        return self.terms.compare(operator, x, y)
+
+    # --- bitwise
+
+    def masked(self, a: Poly, b: Poly, width: int) -> Poly:
+        """``and``."""
+        terms = self.terms
+        for x, y in ((a, b), (b, a)):
+            if y.constant is not None:
+                return self._with_mask(x, y.constant & ((1 << width) - 1), width)
+            choice = _choice(y)
+            if choice is not None and all(p.constant in (0, -1) for p in choice[1:]):
+                condition, then, other = choice
+                picked = [x if p.constant == -1 else terms.zero for p in (then, other)]
+                return terms.either(condition, picked[0], picked[1])
+        highest = [p.bounds[1] for p in (a, b) if p.bounds[0] is not None and p.bounds[0] >= 0]
+        known = [h for h in highest if h is not None]
+        return terms.function(f"and.b{width}", _ordered(a, b), (0, min(known, default=(1 << width) - 1)))
+
+    def _with_mask(self, a: Poly, mask: int, width: int) -> Poly:
+        terms = self.terms
+        runs = runs_of(mask)
+        if len(runs) > 6:
+            return terms.function(f"and.b{width}", (a, terms.number(mask)), (0, mask))
+        parts = []
+        for at, count in runs:
+            if at + count == width:
+                parts.append(a if at == 0 else terms.minus(a, terms.mod(a, 1 << at)))
+            else:
+                parts.append(terms.scaled(terms.mod(terms.div(a, 1 << at), 1 << count), 1 << at))
+        return terms.sum(*parts)
+
+    def joined(self, a: Poly, b: Poly, width: int) -> Poly:
+        """``or``."""
+        if self.are_disjoint(a, b, width):
+            return self.terms.sum(a, b)
+        bounds = self._bits_bounds(a, b, width)
+        return self.terms.function(f"or.b{width}", _ordered(a, b), bounds)
+
+    def differing(self, a: Poly, b: Poly, width: int) -> Poly:
+        """``xor``."""
+        whole = (1 << width) - 1
+        for x, y in ((a, b), (b, a)):
+            if y.constant is not None and y.constant & whole == whole:
+                return self.inverted(x)
+        if a is b:
+            return self.terms.zero
+        if self.are_disjoint(a, b, width):
+            return self.terms.sum(a, b)
+        return self.terms.function(f"xor.b{width}", _ordered(a, b), self._bits_bounds(a, b, width))
+
+    def inverted(self, a: Poly) -> Poly:
+        """``not``."""
+        return self.terms.minus(self.terms.number(-1), a)
+
+    def _bits_bounds(self, a: Poly, b: Poly, width: int) -> tuple[int, int]:
+        ends = [p.bounds for p in (a, b)]
+        if all(low is not None and low >= 0 and high is not None for low, high in ends):
+            return 0, min(
+                (1 << max(high.bit_length() for _, high in ends if high is not None)) - 1, (1 << width) - 1
+            )
+        return 0, (1 << width) - 1
+
+    def are_disjoint(self, a: Poly, b: Poly, width: int) -> bool:
+        """Whether no bit is set in both."""
+        for x, y in ((a, b), (b, a)):
+            low, high = y.bounds
+            if low is None or high is None or low < 0:
+                continue
+            if high == 0 or self.terms.exact_quotient(x, 1 << high.bit_length()) is not None:
+                return True
+        first, second = _possible_bits(a), _possible_bits(b)
+        return first is not None and second is not None and first & second == 0
+
+    # --- products, quotients
+
+    def quotient(self, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
+        """``div``, of numbers, rounded toward zero."""
+        terms = self.terms
+        x, y = self.read(a, signed, width), self.read(b, signed, width)
+        if y.constant is not None and y.constant > 0 and self.within(x, 0, (1 << width) - 1):
+            return terms.div(x, y.constant)
+        found = terms.function("quotient", (x, y), type_range(signed, width))
+        low, high = x.bounds
+        if low is not None and low >= 0 and y.bounds[0] is not None and y.bounds[0] > 0:
+            found = terms.function("quotient+", (x, y), (0, None if high is None else high // y.bounds[0]))
+        atom = next(found.atoms())
+        times = terms.product(found, y)
+        rules = terms.all(
+            (
+                terms.compare("le", times, x),
+                terms.compare("lt", x, terms.sum(times, y)),
+                terms.compare("ge", found, terms.zero),
+            )
+        )
+        outside = (terms.compare("lt", x, terms.zero), terms.compare("lt", y, terms.one))
+        self._prover.add(terms.any((*outside, rules)), (atom,))
+        return found
+
+    def remainder(self, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
+        """``rem``."""
+        terms = self.terms
+        x, y = self.read(a, signed, width), self.read(b, signed, width)
+        if y.constant is not None and y.constant > 0 and self.within(x, 0, (1 << width) - 1):
+            return terms.mod(x, y.constant)
+        return terms.minus(x, terms.product(self.quotient(a, b, signed, width), y))
+
+    def extreme(self, kind: str, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
+        """``min`` or ``max``."""
+        x, y = self.read(a, signed, width), self.read(b, signed, width)
+        return self.terms.least(x, y) if kind == "min" else self.terms.most(x, y)
+
+    def shifted_right(self, a: Poly, count: Poly, signed: bool, width: int) -> Poly:
+        """``shr``."""
+        by = count.constant
+        if by is None:
+            return self.terms.function(
+                f"shr.{signed}{width}", (self.read(a, signed, width), count), type_range(signed, width)
+            )
+        by = min(by & 0xFFFFFFFF, width)
+        if by == width and not signed:
+            return self.terms.zero
+        if signed and by >= width - 1:
+            return self.terms.either(self.is_negative(a, width), self.terms.number(-1), self.terms.zero)
+        return self.terms.div(self.read(a, signed, width), 1 << by)
+
+    def shifted_left(self, a: Poly, count: Poly, width: int) -> Poly:
+        """``shl``."""
+        by = count.constant
+        if by is None:
+            return self.terms.function(f"shl.b{width}", (a, count), type_range(False, width))
+        return self.terms.zero if by & 0xFFFFFFFF >= width else self.terms.scaled(a, 1 << (by & 0xFFFFFFFF))
+
+
+def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:
+    return (a, b) if id(a) <= id(b) else (b, a)
+
+
+def _choice(a: Poly) -> tuple[Condition, Poly, Poly] | None:
+    """The parts of an ``if`` atom that is the whole polynomial, with its factor in both sides."""
+    if len(a.terms) != 1 or len(a.terms[0][0]) != 1 or a.terms[0][0][0].kind != "if" or a.terms[0][1] != 1:
+        return None
+    return a.terms[0][0][0].arguments  # type: ignore[return-value]
+
+
+def _possible_bits(a: Poly) -> int | None:
+    """The bits that may be set; None if any may be."""
+    found = 0
+    for monomial, factor in a.terms:
+        if factor <= 0 or factor & (factor - 1):
+            if monomial or factor <= 0:
+                return None
+            mask = factor
+        elif not monomial:
+            mask = factor
+        else:
+            low, high = Poly(((monomial, 1),)).bounds
+            if low is None or low < 0 or high is None:
+                return None
+            mask = ((1 << high.bit_length()) - 1) * factor
+        if found & mask:
+            return None
+        found |= mask
+    return found

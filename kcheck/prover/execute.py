@@ -1,0 +1,720 @@
+"""Runs a kernel with terms instead of numbers: every path at once, each loop for any number of iterations.
+
+Where paths meet, a register holds an ``if`` of their values. In a loop, a register that grows by the same amount
+in each iteration is its first value plus the number of the iteration times that amount. A register that is
+computed anew from those is the value of the iteration before. Any other register may hold anything that its type
+can (:mod:`kcheck.prover.loops`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from kcheck.dataclass import dataclass
+from kcheck.prover import instructions
+from kcheck.prover.bits import Bits, type_range
+from kcheck.prover.instructions import Value
+from kcheck.prover.model import Access, Branch, Meeting, Parameters, Region, Trace, Unsupported, Widening
+from kcheck.prover.prover import Prover
+from kcheck.prover.terms import BLOCK, THREAD, Atom, Condition, Poly, Terms
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import liveness
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.syntax.ast import (
+    Address,
+    Call,
+    Float,
+    Function,
+    Instruction,
+    Integer,
+    Not,
+    Operand,
+    Operation,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from kcheck.ptx.syntax.opcodes import CARRY_READERS, HINTS
+from kcheck.ptx.syntax.types import TYPES
+
+Registers = dict[str, Value]
+_SPACES = ("global", "shared", "local", "const", "param")
+_NO_EFFECT = HINTS | {"pragma"}
+_LANES_MEET = ("shfl", "vote", "match", "redux", "mma", "ldmatrix", "movmatrix", "wmma")
+_IGNORED_CALLS = ("vprintf",)
+PURE = frozenset(
+    """abs add and bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns lg2 lop3 mad
+    mad24 max min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub
+    szext tanh testp xor""".split()  # noqa: SIM905 - a table reads better as words
+)
+"""The results of these depend on nothing but the operands."""
+_MOST_STEPS = 150_000
+STORED = "param "
+"""The names of arguments and results of calls among the registers of a state start with it."""
+
+
+@dataclass(slots=True)
+class Edge:
+    """A way from one basic block to another: the state on it, and the condition to take it."""
+
+    source: int
+    target: int
+    path: Condition
+    registers: Registers
+
+
+class Loops(Protocol):
+    """Executes the loops of a kernel (:mod:`kcheck.prover.loops`)."""
+
+    def execute(self, number: int, start: Edge, loops: tuple[int, ...]) -> list[Edge]:
+        """Execute a loop from the state before it. Returns the edges that leave it."""
+        ...
+
+
+class Execution:
+    """One kernel.
+
+    Args:
+        cfg: of the kernel, with all functions inlined.
+        specials: the values of special registers that are known.
+        regions: the arrays and variables, by the atom of the address.
+        summary: makes what executes the loops of an execution.
+        loaded: the value of a load from a read-only array: (region, address, signed, width, path); None: unknown.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        prover: Prover,
+        function: Function,
+        cfg: Cfg,
+        parameters: Parameters,
+        offsets: Mapping[str, int],
+        specials: Mapping[str, Poly],
+        regions: Mapping[Atom, Region],
+        symbols: Mapping[str, Atom],
+        loaded: Callable[[Region, Poly, int, Bits], Poly | None],
+        summary: Callable[[Execution], Loops],
+    ) -> None:
+        self.terms = terms
+        self.prover = prover
+        self.cfg = cfg
+        self.trace = Trace()
+        self.regions = regions
+        self.summary = summary(self)
+        self.live = liveness.analyze(cfg)
+        self.recording = True
+        self.inside: tuple[int, ...] = ()
+        self.divergent = self.trace.divergent
+        self._function = function
+        self._parameters = parameters
+        self._offsets = offsets
+        self._specials = specials
+        self._symbols = symbols
+        self._loaded = loaded
+        self._steps = 0
+        self._forks = forks(cfg)
+        self._paths: dict[int, Condition] = {}
+        """By block, the condition to reach its end, in the iteration that is executed."""
+
+    def run(self) -> Trace:
+        """Execute the kernel.
+
+        Raises:
+            Unsupported: it has something of which there is no model.
+            Late: the time of the kernel is over.
+        """
+        order = self.cfg.order
+        self.region(order, order[0], [Edge(-1, order[0], self.terms.true, {})], ())
+        return self.trace
+
+    # --- control flow
+
+    def region(self, blocks: Sequence[int], first: int, entries: list[Edge], loops: tuple[int, ...]) -> list[Edge]:
+        """Execute blocks in order. Returns the edges that leave them, or lead back to the first one.
+
+        Args:
+            loops: those around the blocks, outermost first.
+        """
+        inside = set(blocks)
+        pending: dict[int, list[Edge]] = {first: entries}
+        out: list[Edge] = []
+        skipped: set[int] = set()
+        for n in blocks:
+            if n in skipped:
+                continue
+            edges = pending.pop(n, [])
+            edges = [e for e in edges if e.path is not self.terms.false]
+            if not edges:
+                continue
+            loop = self._loop_at(n, loops)
+            if loop is not None:
+                skipped |= self.cfg.loops[loop].blocks
+                leaving = self.summary.execute(loop, self.merged(edges, n), loops)
+            else:
+                leaving = self._block(n, self.merged(edges, n), loops)
+            for edge in leaving:
+                if edge.target in inside and edge.target != first and edge.target not in skipped:
+                    pending.setdefault(edge.target, []).append(edge)
+                else:
+                    out.append(edge)
+        return out
+
+    def _loop_at(self, n: int, loops: tuple[int, ...]) -> int | None:
+        for number, loop in enumerate(self.cfg.loops):
+            if loop.header == n and number not in loops:
+                if not loop.single_entry:
+                    raise Unsupported("a loop has several entries", self._operation(n))
+                return number
+        return None
+
+    def _operation(self, n: int) -> Operation | None:
+        block = self.cfg.blocks[n]
+        return next(iter(block.operations), None)
+
+    def merged(self, edges: list[Edge], n: int) -> Edge:
+        """The state at the start of a block."""
+        terms = self.terms
+        if len(edges) == 1:
+            only = edges[0]
+            return Edge(only.source, n, only.path, dict(only.registers))
+        before = self._forks.get(n)
+        known = None if before is None else self._paths.get(before)
+        path = edges[0].path if known is None else known
+        for edge in edges[1:] if known is None else ():
+            path = terms.joined(path, edge.path)
+        common = terms.conjuncts(path)
+        choices = [terms.all(c for c in terms.conjuncts(e.path) if c not in common) for e in edges]
+        registers: Registers = {}
+        stored = {name for e in edges for name in e.registers if name.startswith(STORED)}
+        for name in (*self.live.names(n), *sorted(stored)):
+            found = [(c, e.registers[name]) for c, e in zip(choices, edges, strict=True) if name in e.registers]
+            if not found:
+                continue
+            value = found[-1][1]
+            for choice, other in reversed(found[:-1]):
+                value = self.choose(choice, other, value)
+            registers[name] = value
+        return Edge(-1, n, path, registers)
+
+    def choose(self, condition: Condition, a: Value, b: Value) -> Value:
+        """``a`` if the condition holds, otherwise ``b``."""
+        if a is b:
+            return a
+        terms = self.terms
+        if isinstance(a, Condition) and isinstance(b, Condition):
+            return terms.any((terms.all((condition, a)), terms.all((terms.negated(condition), b))))
+        if isinstance(a, Poly) and isinstance(b, Poly):
+            return terms.either(condition, a, b)
+        raise Unsupported("a register is a number on one path and a predicate on another")
+
+    def _block(self, n: int, start: Edge, loops: tuple[int, ...]) -> list[Edge]:
+        """Execute a basic block, and return the edges that leave it."""
+        registers, block = start.registers, self.cfg.blocks[n]
+        self.inside = loops
+        path = start.path
+        for operation in block.body:
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise Unsupported("the kernel is too long", operation)
+            stops = self._step(operation, registers, path, n, loops)
+            if stops is not None:
+                path = self.terms.all((path, stops))
+        self._paths[n] = path
+        end = block.terminator
+        if end is None:
+            return [Edge(n, s, path, registers) for s in block.successors]
+        if isinstance(end, Call):
+            raise Unsupported("it waits for other blocks", end)
+        if end.opcode == "bra":
+            return self._branch(n, end, path, registers)
+        if end.opcode in ("ret", "exit", "trap"):
+            if end.guard is None:
+                return []
+            stops = self._predicate(end, registers)
+            self._note_branch(end, stops, path, n)
+            rest = self.terms.all((path, self.terms.negated(stops)))
+            return [Edge(n, s, rest, registers) for s in block.successors]
+        if end.opcode in ("bar", "barrier"):
+            self._barrier(end, registers, path, n)
+            return [Edge(n, s, path, dict(registers)) for s in block.successors]
+        raise Unsupported(f"{end.opcode} is not modelled", end)
+
+    def _branch(self, n: int, end: Instruction, path: Condition, registers: Registers) -> list[Edge]:
+        successors = self.cfg.blocks[n].successors
+        if end.guard is None:
+            return [Edge(n, successors[0], path, registers)]
+        condition = self._predicate(end, registers)
+        terms = self.terms
+        if self.recording and condition not in (terms.true, terms.false):
+            self._note_branch(end, condition, path, n)
+        edges = [Edge(n, successors[0], terms.all((path, condition)), registers)]
+        if len(successors) > 1:
+            edges.append(Edge(n, successors[1], terms.all((path, terms.negated(condition))), dict(registers)))
+        return edges
+
+    def _note_branch(self, end: Instruction, condition: Condition, path: Condition, n: int) -> None:
+        if self.recording:
+            self.trace.branches.append(Branch(end, condition, path, n))
+
+    def _barrier(self, end: Instruction, registers: Registers, path: Condition, n: int) -> None:
+        problem = ""
+        operands = end.operands[1:] if "red" in end.modifiers else end.operands
+        if "red" in end.modifiers:
+            operands = operands[:-1]
+            result = end.operands[0]
+            assert isinstance(result, Register)
+            registers[result.name] = self._anything(result, "votes of the block", BLOCK)
+        if end.guard is not None:
+            problem = "the barrier has a guard"
+        elif not operands or not isinstance(operands[0], Integer):
+            problem = "the number of the barrier is computed"
+        elif operands[0].value != 0 or len(operands) > 1:
+            problem = "the barrier counts some of the threads"
+        if "cluster" in end.modifiers:
+            raise Unsupported("it waits for other blocks", end)
+        if self.recording:
+            self.trace.meetings.append(Meeting(end, path, n, False, problem))
+
+    # --- instructions
+
+    def _predicate(self, operation: Operation, registers: Registers) -> Condition:
+        guard = operation.guard
+        if guard is None:
+            return self.terms.true
+        condition = self._flag(guard, registers)
+        return self.terms.negated(condition) if operation.negated else condition
+
+    def _flag(self, register: Register, registers: Registers) -> Condition:
+        value = registers.get(register.name)
+        if not isinstance(value, Condition):
+            value = registers[register.name] = self.terms.fresh_flag(register.name, THREAD)
+        return value
+
+    def bits(self, path: Condition) -> Bits:
+        """Arithmetic at a place with this path condition."""
+        return Bits(self.terms, self.prover, path, asks=self.recording)
+
+    def _step(
+        self, operation: Operation, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
+    ) -> Condition | None:
+        """Execute an operation. Returns what holds after it, if a guarded one ends the thread."""
+        guard = self._predicate(operation, registers)
+        if guard is self.terms.false:
+            return None
+        whole = self.terms.all((path, guard))
+        if isinstance(operation, Call):
+            self._call(operation, registers)
+            return None
+        before = None
+        if guard is not self.terms.true:
+            before = {r.name: registers.get(r.name) for r in liveness.writes(operation)}
+        self._instruction(operation, registers, whole, n, loops)
+        for name, old in (before or {}).items():
+            if old is not None and name in registers:
+                registers[name] = self.choose(guard, registers[name], old)
+        return None
+
+    def _call(self, operation: Call, registers: Registers) -> None:
+        target = operation.target
+        if not isinstance(target, Symbol) or target.name not in _IGNORED_CALLS:
+            raise Unsupported(f"it calls {target.name}", operation)
+        for result in operation.returns:
+            for register in liveness.registers(result):
+                registers[register.name] = self._anything(register, target.name)
+
+    def _instruction(
+        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
+    ) -> None:
+        opcode = i.opcode
+        if opcode in ("ld", "ldu"):
+            self._load(i, registers, path, n, loops)
+        elif opcode == "st":
+            self._store(i, registers, path, n, loops)
+        elif opcode in ("atom", "red"):
+            self._atomic(i, registers, path, n, loops)
+        elif opcode in ("bar", "barrier"):
+            self._lanes(i, registers, path, n)
+        elif opcode in _LANES_MEET:
+            if opcode in ("ldmatrix", "wmma") or "store" in i.modifiers:
+                raise Unsupported(f"{opcode} is not modelled", i)
+            self._lanes(i, registers, path, n)
+            self._havoc(i, registers)
+        elif opcode in ("cp", "mbarrier", "stmatrix", "sust", "suld", "tex", "tld4", "brx", "alloca", "elect"):
+            raise Unsupported(f"{opcode} is not modelled", i)
+        elif opcode in _NO_EFFECT:
+            return
+        elif opcode == "activemask" or opcode in CARRY_READERS or "cc" in i.modifiers:
+            self._havoc(i, registers)
+        elif opcode not in PURE:
+            raise Unsupported(f"{opcode} is not modelled", i)
+        else:
+            self._compute(i, registers, path)
+
+    def _havoc(self, i: Instruction, registers: Registers) -> None:
+        for register in liveness.writes(i):
+            registers[register.name] = self._anything(register, i.opcode)
+
+    def _anything(self, register: Register, name: str, level: int = THREAD) -> Value:
+        """An unknown value of a register."""
+        kind = TYPES[register.type]
+        if kind.kind == "pred":
+            return self.terms.fresh_flag(name, level)
+        found = self.terms.fresh(name, type_range(False, max(kind.bits, 32)), level)
+        self.scoped(found)
+        return found
+
+    def scoped(self, value: Poly, loops: tuple[int, ...] | None = None) -> None:
+        """Note that a new variable may differ in each iteration of the loops around it."""
+        self.trace.scopes[next(value.atoms())] = self.inside if loops is None else loops
+
+    def _lanes(self, i: Instruction, registers: Registers, path: Condition, n: int) -> None:
+        """An instruction for which the lanes of a warp meet."""
+        problem = ""
+        if "sync" in i.modifiers and i.opcode not in ("mma", "movmatrix") and "aligned" not in i.modifiers:
+            mask = i.operands[0] if i.opcode in ("bar", "barrier") else i.operands[-1]
+            value = self._value(mask, registers)
+            if not isinstance(value, Poly) or value.constant is None or value.constant & 0xFFFFFFFF != 0xFFFFFFFF:
+                problem = "its mask does not name all lanes, or is computed"
+        if self.recording:
+            self.trace.meetings.append(Meeting(i, path, n, True, problem))
+
+    def _compute(self, i: Instruction, registers: Registers, path: Condition) -> None:
+        opcode, operands = i.opcode, i.operands
+        terms, b = self.terms, self.bits(path)
+        if opcode == "setp":
+            self._set_predicates(i, registers, b)
+            return
+        target = operands[0]
+        given = [self._value(o, registers) for o in operands[1:]]
+        if opcode == "selp" and isinstance(given[2], Condition):
+            result: Value = self.choose(given[2], given[0], given[1])
+        elif opcode in ("mov", "cvta") and len(given) == 1:
+            if isinstance(target, Vector):
+                self._unpack(target, given[0], i, registers, b)
+                return
+            result = given[0]
+            if isinstance(target, Register) and target.type == "pred" and isinstance(result, Poly):
+                result = terms.compare("ne", result, terms.zero)
+        elif isinstance(target, Register) and target.type == "pred":
+            result = self._logic(i, given)
+        elif opcode == "cvt" and all(isinstance(g, Poly) for g in given):
+            numbers = [g for g in given if isinstance(g, Poly)]
+            result = instructions.converted(b, i, numbers)
+            self._note_widening(i, numbers[:1], path, result)
+        elif all(isinstance(g, Poly) for g in given):
+            numbers = [g for g in given if isinstance(g, Poly)]
+            result = instructions.computed(b, i, numbers)
+            if opcode in ("mul", "mad") and "wide" in i.modifiers:
+                self._note_widening(i, numbers[:2], path, result)
+        else:
+            result = instructions.unknown(b, i, given)
+        if isinstance(target, Register):
+            registers[target.name] = result
+        elif not isinstance(target, Sink):
+            for number, register in enumerate(liveness.writes(i)):
+                registers[register.name] = (
+                    terms.flag(f"{i.mnemonic}.{number}", given, THREAD)
+                    if register.type == "pred"
+                    else terms.function(f"{i.mnemonic}.{number}", given, type_range(False, 64))
+                )
+
+    def _note_widening(self, i: Instruction, given: Iterable[Poly], path: Condition, result: Value) -> None:
+        """Note 32-bit sums and products that may have wrapped."""
+        if not self.recording or not isinstance(result, Poly):
+            return
+        if not instructions.is_integer(i.modifiers[-1]) or TYPES[i.modifiers[-1]].bits != 32:
+            return
+        if i.opcode == "cvt" and (
+            not instructions.is_integer(i.modifiers[-2]) or TYPES[i.modifiers[-2]].bits != 64
+        ):
+            return
+        signed = TYPES[i.modifiers[-1]].kind == "signed"
+        for value in given:
+            is_sum = len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1
+            if is_sum and value.constant is None and not self.bits(path).fits(value, signed, 32):
+                self.trace.widenings.append(Widening(i, value, signed, path, result))
+
+    def _set_predicates(self, i: Instruction, registers: Registers, b: Bits) -> None:
+        terms = self.terms
+        given = [self._value(o, registers) for o in i.operands[1:]]
+        condition = instructions.compared(b, i, given[:2])
+        other = terms.negated(condition)
+        if len(given) == 3:
+            third = given[2]
+            if not isinstance(third, Condition):
+                raise Unsupported("a predicate is not known", i)
+            combine: Callable[..., Condition]
+            if "and" in i.modifiers:
+                combine = lambda c: terms.all((c, third))  # noqa: E731
+            elif "or" in i.modifiers:
+                combine = lambda c: terms.any((c, third))  # noqa: E731
+            else:
+                combine = lambda c: self._exclusive(c, third)  # noqa: E731
+            condition, other = combine(condition), combine(other)
+        target = i.operands[0]
+        first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
+        for operand, value in ((first, condition), (second, other)):
+            if isinstance(operand, Register):
+                registers[operand.name] = value
+
+    def _exclusive(self, a: Condition, b: Condition) -> Condition:
+        terms = self.terms
+        return terms.any((terms.all((a, terms.negated(b))), terms.all((terms.negated(a), b))))
+
+    def _logic(self, i: Instruction, given: Sequence[Value]) -> Condition:
+        """An instruction whose result is a predicate."""
+        terms = self.terms
+        flags = [g for g in given if isinstance(g, Condition)]
+        if len(flags) == len(given):
+            if i.opcode == "and":
+                return terms.all(flags)
+            if i.opcode == "or":
+                return terms.any(flags)
+            if i.opcode == "xor":
+                return self._exclusive(flags[0], flags[1])
+            if i.opcode == "not":
+                return terms.negated(flags[0])
+        return terms.flag(i.mnemonic, given)
+
+    def _unpack(self, target: Vector, value: Value, i: Instruction, registers: Registers, b: Bits) -> None:
+        """``mov.b64 {low, high}, wide``."""
+        whole = TYPES[i.modifiers[-1]].bits
+        part = whole // len(target.elements)
+        if not isinstance(value, Poly):
+            raise Unsupported("a predicate is unpacked", i)
+        number = b.read(value, False, whole)
+        for at, element in enumerate(target.elements):
+            if isinstance(element, Register):
+                moved = value if at == 0 else self.terms.div(number, 1 << at * part)
+                registers[element.name] = moved if part >= 32 else b.read(moved, False, part)
+
+    def _value(self, operand: Operand, registers: Registers) -> Value:
+        terms = self.terms
+        if isinstance(operand, Register):
+            found = registers.get(operand.name)
+            if found is None:
+                found = registers[operand.name] = self._anything(operand, operand.name)
+            return found
+        if isinstance(operand, Integer):
+            return terms.number(operand.value)
+        if isinstance(operand, Float):
+            return terms.number(operand.bits)
+        if isinstance(operand, Special):
+            return self._special(operand.name)
+        if isinstance(operand, Not):
+            return terms.negated(self._flag(operand.register, registers))
+        if isinstance(operand, Symbol):
+            return terms.sum(self._symbol(operand.name), terms.number(operand.offset))
+        if isinstance(operand, Vector):
+            return self._packed(operand, registers)
+        raise Unsupported("an operand is not modelled")
+
+    def _special(self, name: str) -> Poly:
+        known = self._specials.get(name)
+        if known is not None:
+            return known
+        found = self.terms.fresh(name, type_range(False, 64))
+        self.scoped(found)
+        return found
+
+    def _symbol(self, name: str) -> Poly:
+        if name not in self._symbols:
+            return self.terms.function("address of", (name,), type_range(False, 64))
+        return self.terms.of(self._symbols[name])
+
+    def _packed(self, operand: Vector, registers: Registers) -> Poly:
+        """``mov.b64 wide, {low, high}``."""
+        terms = self.terms
+        parts = [self._value(o, registers) for o in operand.elements]
+        widths = {TYPES[o.type].bits for o in operand.elements if isinstance(o, Register)}
+        width = max(widths, default=64 // len(parts))
+        found = []
+        for n, part in enumerate(parts):
+            if not isinstance(part, Poly):
+                raise Unsupported("a predicate is packed")
+            number = self.bits(terms.true).read(part, False, width)
+            found.append(terms.scaled(number, 1 << n * width))
+        return terms.sum(*found)
+
+    # --- memory
+
+    def _form(self, i: Instruction) -> tuple[str, int, int, bool]:
+        """(space, elements, bytes of an element, whether it is signed) of a load or store."""
+        space = next((m.partition("::")[0] for m in i.modifiers if m.partition("::")[0] in _SPACES), "generic")
+        count = next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
+        kind = TYPES.get(i.modifiers[-1])
+        if kind is None:
+            raise Unsupported(f"{i.mnemonic} is not modelled", i)
+        return space, count, kind.bytes, kind.kind == "signed"
+
+    def _address(self, operand: Operand, registers: Registers, i: Instruction) -> Poly:
+        if not isinstance(operand, Address):
+            raise Unsupported(f"{i.mnemonic} is not modelled", i)
+        base = self._value(operand.base, registers)
+        if not isinstance(base, Poly):
+            raise Unsupported("an address is a predicate", i)
+        return self.terms.sum(base, self.terms.number(operand.offset))
+
+    def _note(
+        self,
+        i: Instruction,
+        kind: str,
+        space: str,
+        address: Poly,
+        size: int,
+        path: Condition,
+        n: int,
+        loops: tuple[int, ...],
+    ) -> None:
+        if self.recording:
+            self.trace.accesses.append(Access(i, kind, space, address, size, path, n, loops))  # type: ignore[arg-type]
+
+    def _load(self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]) -> None:
+        space, count, size, signed = self._form(i)
+        target, source = i.operands[0], i.operands[1]
+        targets = target.elements if isinstance(target, Vector) else (target,)
+        if space == "param":
+            self._load_parameter(i, targets, source, size, signed, registers)
+            return
+        address = self._address(source, registers, i)
+        self._note(i, "read", space, address, size * count, path, n, loops)
+        for at, element in enumerate(targets):
+            if isinstance(element, Register):
+                where = self.terms.sum(address, self.terms.number(at * size))
+                registers[element.name] = self._memory_value(i, where, space, size, signed, path)
+
+    def _memory_value(
+        self, i: Instruction, where: Poly, space: str, size: int, signed: bool, path: Condition
+    ) -> Poly:
+        """What a load returns."""
+        region = self.region_of(where)
+        b = self.bits(path)
+        if region is not None and region.is_read_only:
+            found = self._loaded(region, self.terms.minus(where, self.terms.of(region.base)), size, b)
+            if found is not None:
+                return found
+        level = THREAD
+        uniform = where.level <= BLOCK and path.level <= BLOCK and self.divergent.isdisjoint(self.inside)
+        if uniform and region is not None and region.space == "shared":
+            level = BLOCK
+        is_signed = signed or size == 4
+        value = self.terms.fresh(f"value at line {_line(i)}", type_range(is_signed, 8 * size), level)
+        if level == BLOCK:
+            next(value.atoms()).needs_order = True
+        self.scoped(value)
+        return value
+
+    def region_of(self, address: Poly) -> Region | None:
+        """The region that an address is in, if there is one base with the factor 1."""
+        bases = [(m, f) for m, f in address.terms if any(a.kind == "base" for a in m)]
+        if len(bases) != 1 or bases[0][1] != 1 or len(bases[0][0]) != 1:
+            return None
+        return self.regions.get(bases[0][0][0])
+
+    def _load_parameter(
+        self,
+        i: Instruction,
+        targets: Sequence[Operand],
+        source: Operand,
+        size: int,
+        signed: bool,
+        registers: Registers,
+    ) -> None:
+        if not isinstance(source, Address) or not isinstance(source.base, Symbol):
+            raise Unsupported("a parameter is read at a computed address", i)
+        name = source.base.name
+        for at, element in enumerate(targets):
+            if not isinstance(element, Register):
+                continue
+            offset = source.base.offset + source.offset + at * size
+            if name in self._offsets:
+                value: Value | None = self._parameters.get(self._offsets[name] + offset)
+                if value is None:
+                    value = self.terms.function(
+                        "parameter", (name, offset, size), type_range(signed or size == 4, 8 * size)
+                    )
+            else:
+                value = registers.get(f"{STORED}{name}+{offset}")
+                if value is None:
+                    value = self._anything(element, name)
+            registers[element.name] = value
+
+    def _store(
+        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
+    ) -> None:
+        space, count, size, _ = self._form(i)
+        target, source = i.operands[0], i.operands[1]
+        if space == "param":
+            if isinstance(target, Address) and isinstance(target.base, Symbol):
+                values = source.elements if isinstance(source, Vector) else (source,)
+                for at, element in enumerate(values):
+                    key = f"{STORED}{target.base.name}+{target.base.offset + target.offset + at * size}"
+                    registers[key] = self._value(element, registers)
+                return
+            raise Unsupported("a parameter is written at a computed address", i)
+        self._note(i, "write", space, self._address(target, registers, i), size * count, path, n, loops)
+
+    def _atomic(
+        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
+    ) -> None:
+        space, count, size, _ = self._form(i)
+        where = i.operands[0] if i.opcode == "red" else i.operands[1]
+        kind = "write" if "cta" in i.modifiers and space != "shared" else "atomic"
+        self._note(i, kind, space, self._address(where, registers, i), size * count, path, n, loops)
+        if i.opcode == "atom":
+            self._havoc(i, registers)
+
+
+def _line(i: Operation) -> int:
+    return i.loc.line if i.loc is not None else i.line
+
+
+def forks(cfg: Cfg) -> dict[int, int]:
+    """By block where paths meet: the block where they have parted. All threads that leave the one come to the
+    other, with no loop between them, so the condition to be there is the same."""
+    before = _dominators(cfg)
+    after = control.postdominators(cfg)
+    loops = {n: frozenset(k for k, loop in enumerate(cfg.loops) if n in loop.blocks) for n in cfg.order}
+    place = {n: at for at, n in enumerate(cfg.order)}
+    found = {}
+    for n in cfg.order:
+        if len(cfg.predecessors[n]) < 2 or any(loop.header == n for loop in cfg.loops):
+            continue
+        fork = before[n]
+        at = fork
+        while at not in (-1, n):
+            at = after.get(at, -1)
+        between = cfg.order[place[fork] : place[n]]
+        if at == n and all(loops[other] == loops[n] for other in between):
+            found[n] = fork
+    return found
+
+
+def _dominators(cfg: Cfg) -> dict[int, int]:
+    """The immediate dominator of each reachable block (Cooper, Harvey, Kennedy 2001)."""
+    place = {n: at for at, n in enumerate(cfg.order)}
+    first = cfg.order[0]
+    found = {first: first}
+    changed = True
+    while changed:
+        changed = False
+        for n in cfg.order[1:]:
+            known = [p for p in cfg.predecessors[n] if p in found]
+            best = known[0]
+            for p in known[1:]:
+                a, b = best, p
+                while a != b:
+                    while place[a] > place[b]:
+                        a = found[a]
+                    while place[b] > place[a]:
+                        b = found[b]
+                best = a
+            if found.get(n) != best:
+                found[n] = best
+                changed = True
+    return found

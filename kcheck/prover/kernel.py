@@ -1,0 +1,421 @@
+"""One compiled kernel as a question: its parameters, arrays and shared memory as terms, and what it does with
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from itertools import combinations, product
+
+from kcheck.dataclass import dataclass
+from kcheck.generator import element_type
+from kcheck.model import NameArg, NumberArg, NumelArg, StrideArg
+from kcheck.prover.assumptions import Assumptions, Contents
+from kcheck.prover.bits import Bits, type_range
+from kcheck.prover.execute import Execution
+from kcheck.prover.loops import LoopSummary
+from kcheck.prover.model import Region, Trace, Unsupported
+from kcheck.prover.prover import Prover
+from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Condition, Poly, Terms
+from kcheck.prover.variants import Slot, Variant
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import inline
+from kcheck.ptx.analysis.kernel_facts import param_slots
+from kcheck.ptx.program import ParamSlot
+from kcheck.ptx.syntax.ast import Function, Variable
+from kcheck.ptx.syntax.types import TYPES
+
+_ALIGNMENT = 256
+_MOST_STRIDE = 1 << 45
+_CLASS_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Question:
+    """A kernel, ready to be executed with terms."""
+
+    terms: Terms
+    prover: Prover
+    assumptions: Assumptions
+    function: Function
+    cfg: control.Cfg
+    regions: dict[Atom, Region] = field(default_factory=dict)
+    arrays: dict[str, Region] = field(default_factory=dict)
+    threads: tuple[Atom, ...] = ()
+    blocks: tuple[Atom, ...] = ()
+    loads: dict[str, Contents] = field(default_factory=dict)
+    trace: Trace = field(default_factory=Trace)
+    ordered: bool = True
+    """Whether the kernel is assumed to have no races: threads that load one word of shared memory between the same
+    barriers then get one value."""
+
+
+def execute(variant: Variant, terms: Terms, prover: Prover) -> Question:
+    """Execute the kernel of a variant.
+
+    Raises:
+        Unsupported: something in it has no model.
+        Late: the time is over.
+    """
+    return _Builder(variant, terms, prover).question()
+
+
+class _Builder:
+    def __init__(self, variant: Variant, terms: Terms, prover: Prover) -> None:
+        self.variant = variant
+        self.terms = terms
+        self.prover = prover
+        spec = variant.spec
+        self.assumed = Assumptions(terms, prover, spec, variant.dtypes)
+        tree = variant.launch.module.tree
+        self.tree = tree
+        entry = tree.functions[variant.launch.entry]
+        self.function = inline.expand(tree, entry, lambda operation: True)
+        self.cfg = control.build(self.function, tree.file)
+        self.q = Question(terms, prover, self.assumed, self.function, self.cfg)
+        self._strides: dict[str, tuple[Poly, ...]] = {}
+        self._symbols: dict[str, Atom] = {}
+
+    def question(self) -> Question:
+        spec, q = self.variant.spec, self.q
+        self.assumed.build({**self.variant.params, **self.variant.sizes})
+        for name, size in self.variant.sizes.items():
+            self.prover.add(self.terms.compare("eq", self.assumed.names[name], self.terms.number(size)))
+        for name in (*spec.inputs, *spec.outputs):
+            self._array(name)
+        slots, _ = param_slots(self.function)
+        parameters, offsets = self._parameters(slots)
+        self._classes()
+        specials = self._specials()
+        self._variables()
+        execution = Execution(
+            self.terms,
+            self.prover,
+            self.function,
+            self.cfg,
+            parameters,
+            offsets,
+            specials,
+            q.regions,
+            self._symbols,
+            self._loaded,
+            LoopSummary,
+        )
+        q.trace = execution.run()
+        self.prover.pairs = lambda loads: pair_facts(q, loads)
+        return q
+
+    # --- arrays
+
+    def _owner(self, name: str) -> str:
+        output = self.variant.spec.outputs.get(name)
+        return name if output is None or output.alias is None else output.alias
+
+    def _array(self, name: str) -> None:
+        spec, terms = self.variant.spec, self.terms
+        owner = self._owner(name)
+        if owner in self.q.arrays:
+            return
+        array = spec.inputs.get(owner) or spec.outputs[owner]
+        itemsize = element_type(array, self.variant.dtypes).itemsize
+        shape = self.assumed.shape(array)
+        for extent in shape:
+            self.prover.add(terms.compare("ge", extent, terms.zero))
+        kind = self.variant.layouts[owner]
+        elements = terms.one
+        steps = []
+        for extent in reversed(shape):
+            steps.append(elements)
+            elements = terms.product(elements, extent)
+        strides = tuple(terms.scaled(step, itemsize) for step in reversed(steps))
+        if kind == "transposed":
+            strides = terms.number(itemsize), terms.scaled(shape[0], itemsize)
+        elif kind == "any":
+            strides = tuple(
+                terms.scaled(
+                    terms.var(f"stride of {owner} along axis {axis}", (-_MOST_STRIDE, _MOST_STRIDE), UNIFORM),
+                    itemsize,
+                )
+                for axis in range(len(shape))
+            )
+        base = terms.atom("base", (owner,), (None, None), UNIFORM)
+        written = owner in spec.outputs or owner in spec.mutates
+        written = written or any(o.alias == owner for o in spec.outputs.values())
+        aligned = all(layout in _ALIGNED for layout in array.layouts or ("contiguous",))
+        self._strides[owner] = strides
+        region = Region(
+            owner,
+            "global",
+            base,
+            terms.scaled(elements, itemsize),
+            _ALIGNMENT if aligned else itemsize,
+            shape,
+            strides,
+            itemsize,
+            not written,
+            "broadcast" not in array.layouts,
+            kind != "any",
+        )
+        self.q.arrays[owner] = self.q.regions[base] = region
+        if region.is_read_only and owner in spec.inputs:
+            contents = self.assumed.contents(spec.inputs[owner])
+            if contents is not None:
+                self.q.loads[owner] = contents
+
+    def _variables(self) -> None:
+        """The variables of the kernel and of its module."""
+        for variable in (*self.tree.variables.values(), *self.function.variables.values()):
+            if variable.space not in ("shared", "local", "global", "const") or variable.name in self._symbols:
+                continue
+            atom = self.terms.atom(
+                "base", (f"{variable.space} {variable.name}", variable.name), (None, None), UNIFORM
+            )
+            self._symbols[variable.name] = atom
+            size = self._size(variable)
+            self.q.regions[atom] = Region(
+                variable.name,
+                variable.space,  # type: ignore[arg-type]
+                atom,
+                size,
+                max(variable.align, 1),
+                is_read_only=False,
+            )
+
+    def _size(self, variable: Variable) -> Poly:
+        if variable.count is None and variable.space == "shared":
+            own = self.assumed.shared
+            if own is not None:
+                return own
+            return self.terms.number(self.variant.launch.shared if self._is_triton else 0)
+        count = variable.count if variable.count is not None else len(variable.initial)
+        return self.terms.number(count * TYPES[variable.type].bytes)
+
+    # --- parameters
+
+    def _parameters(self, slots: tuple[ParamSlot, ...]) -> tuple[dict[int, Poly], dict[str, int]]:
+        found: dict[int, Poly] = {}
+        for slot, place in zip(self.variant.slots, slots, strict=True):
+            value = self._value(slot, place.size)
+            if value is not None:
+                found[place.offset] = value
+                self._confirm(value, place, slot)
+        return found, {place.name: place.offset for place in slots}
+
+    def _value(self, slot: Slot, size: int) -> Poly | None:
+        terms, argument = self.terms, slot.argument
+        if slot.part == "unused":
+            return terms.zero
+        if isinstance(argument, NameArg) and slot.part != "value":
+            region = self.q.arrays[self._owner(argument.name)]
+            match slot.part:
+                case "data":
+                    return terms.of(region.base)
+                case "itemsize":
+                    return terms.number(region.itemsize)
+                case "items":
+                    found = terms.one
+                    for extent in region.shape:
+                        found = terms.product(found, extent)
+                    return found
+                case "shape":
+                    return region.shape[slot.axis]
+                case _:
+                    return region.strides[slot.axis]
+        if isinstance(argument, NameArg):
+            return self.assumed.names.get(argument.name)
+        if isinstance(argument, StrideArg):
+            region = self.q.arrays[self._owner(argument.array)]
+            stride = terms.exact_quotient(region.strides[argument.axis], region.itemsize)
+            if stride is not None and size < 8:  # the launch leaves out a stride that does not fit
+                low, high = type_range(True, 8 * size)
+                self.prover.add(terms.compare("le", stride, terms.number(high)))
+                self.prover.add(terms.compare("ge", stride, terms.number(low)))
+            return stride
+        if isinstance(argument, NumelArg):
+            return self._value(Slot(NameArg(argument.array, None, argument.span), "items"), size)
+        if isinstance(argument, NumberArg):
+            if argument.value is None:
+                return terms.zero
+            return terms.number(int(argument.value)) if isinstance(argument.value, int) else None
+        raise Unsupported("an argument is a struct")
+
+    def _confirm(self, value: Poly, place: ParamSlot, slot: Slot) -> None:
+        """Compare a parameter with the bytes of the launch of the variant's case."""
+        case, arrays = self.variant.arrays.case, self.variant.arrays
+
+        def by(atom: Atom) -> Poly | None:
+            if atom.kind != "var":
+                return None
+            name = str(atom.arguments[0])
+            known: object = case.dims.get(name, case.params.get(name))
+            if name.startswith("stride of "):
+                owner, _, axis = name.removeprefix("stride of ").rpartition(" along axis ")
+                one = arrays.allocation(owner)
+                known = one.passed_strides[int(axis)] // one.dtype.itemsize
+            return self.terms.number(known) if isinstance(known, int) else None
+
+        number = self.terms.replaced(value, by, {}).constant
+        if number is None or (slot.part == "stride" and self._is_empty(slot)):
+            return
+        passed = int.from_bytes(self.variant.launch.params[place.offset : place.offset + place.size], "little")
+        if number % (1 << 8 * place.size) != passed and not isinstance(slot.argument, StrideArg):
+            raise Unsupported(f"parameter {place.name} is not what the spec says")
+
+    def _is_empty(self, slot: Slot) -> bool:
+        assert isinstance(slot.argument, NameArg)
+        shape = self.variant.arrays.allocation(slot.argument.name).shape
+        return 0 in shape or 1 in shape
+
+    @property
+    def _is_triton(self) -> bool:
+        kernel = self.variant.spec.kernel
+        return kernel is not None and kernel.kind == "triton"
+
+    def _classes(self) -> None:
+        """Note the class of values that Triton compiled the code for."""
+        for condition in class_conditions(self.q, self.variant, self.variant.classes):
+            self.prover.add(condition)
+
+    # --- threads and blocks
+
+    def _specials(self) -> dict[str, Poly]:
+        terms, prover = self.terms, self.prover
+        found: dict[str, Poly] = {}
+        threads, blocks = [], []
+        if self._is_triton:
+            block: tuple[Poly, ...] = tuple(terms.number(n) for n in self.variant.launch.block)
+        else:
+            block = self.assumed.block
+        self.assumed.block = block
+        for axis, size, count, most in zip("xyz", block, self.assumed.grid, (1024, 1024, 64), strict=True):
+            self._within(size, 1, most)
+            bound = size.bounds[1]
+            tid = terms.var(f"threadIdx.{axis}", (0, (most if bound is None else min(bound, most)) - 1), THREAD)
+            if tid.bounds == (0, 0):
+                tid = terms.zero
+            prover.add(terms.compare("lt", tid, size))
+            limit = (1 << 31) - 1 if axis == "x" else 65535
+            self._within(count, 1, limit)
+            high = count.bounds[1]
+            ctaid = terms.var(f"blockIdx.{axis}", (0, (limit if high is None else min(high, limit)) - 1), BLOCK)
+            if ctaid.bounds == (0, 0):
+                ctaid = terms.zero
+            prover.add(terms.compare("lt", ctaid, count))
+            found |= {f"tid.{axis}": tid, f"ntid.{axis}": size, f"ctaid.{axis}": ctaid, f"nctaid.{axis}": count}
+            threads += list(tid.atoms())
+            blocks += list(ctaid.atoms())
+        x, y, z = (found[f"tid.{axis}"] for axis in "xyz")
+        linear = terms.sum(x, terms.product(block[0], terms.sum(y, terms.product(block[1], z))))
+        found["laneid"] = terms.mod(linear, 32)
+        found["WARP_SZ"] = terms.number(32)
+        self.q.threads, self.q.blocks = tuple(threads), tuple(blocks)
+        return found
+
+    def _within(self, size: Poly, low: int, high: int) -> None:
+        """A launch with another size is rejected before anything runs."""
+        self.prover.add(self.terms.compare("ge", size, self.terms.number(low)))
+        self.prover.add(self.terms.compare("le", size, self.terms.number(high)))
+
+    # --- contents
+
+    def _loaded(self, region: Region, offset: Poly, size: int, b: Bits) -> Poly | None:
+        """The value of a load from an array that the kernel only reads: the same wherever the offset is."""
+        spec, terms = self.variant.spec, self.terms
+        if size != region.itemsize or region.name not in spec.inputs:
+            return None
+        dtype = element_type(spec.inputs[region.name], self.variant.dtypes)
+        signed = not dtype.is_integer or dtype.name.startswith("int")
+        bounds = type_range(signed, 8 * size)
+        contents = self.q.loads.get(region.name)
+        value = terms.of(terms.atom("load", (region.name, offset), bounds, offset.level))
+        if contents is not None:
+            atom = next(value.atoms())
+            self.prover.add(terms.compare("ge", value, contents.low), (atom,))
+            self.prover.add(terms.compare("le", value, contents.high), (atom,))
+        return value
+
+
+def missing_class(found: Sequence[Variant]) -> str:
+    """A combination of the classes of integers for which Triton would compile another kernel than those found, in
+    words; empty if a case of each combination that the spec allows was found.
+
+    Args:
+        found: kernels that differ in nothing else.
+    """
+    terms = Terms()
+    builder = _Builder(found[0], terms, Prover(terms, _CLASS_SECONDS))
+    spec, q = found[0].spec, builder.q
+    builder.assumed.build({**found[0].params, **found[0].sizes})
+    for name in (*spec.inputs, *spec.outputs):
+        builder._array(name)
+    numbers = sorted(found[0].classes)
+    seen = {tuple(variant.classes[n] for n in numbers) for variant in found}
+    for words in product(("1", "16", ""), repeat=len(numbers)):
+        if words in seen:
+            continue
+        conditions = class_conditions(q, found[0], dict(zip(numbers, words, strict=True)))
+        if builder.prover.together(conditions).kind != "no":
+            assert spec.launch is not None
+            told = {"1": "is 1", "16": "is a multiple of 16", "": "is neither 1 nor a multiple of 16"}
+            return ", ".join(f"argument {n + 1} {told[w]}" for n, w in zip(numbers, words, strict=True))
+    return ""
+
+
+def class_conditions(q: Question, variant: Variant, classes: Mapping[int, str]) -> list[Condition]:
+    """What the classes of values that Triton compiles for say about the arguments."""
+    assert variant.spec.launch is not None
+    builder_terms = q.terms
+    found = []
+    for number, word in classes.items():
+        value = argument_value(q, variant, number)
+        if value is None:
+            continue
+        is_one = builder_terms.compare("eq", value, builder_terms.one)
+        divides = builder_terms.compare("eq", builder_terms.mod(value, 16), builder_terms.zero)
+        if word == "1":
+            found.append(is_one)
+        elif word == "16":
+            found.append(divides)
+        else:
+            found += [builder_terms.negated(is_one), builder_terms.negated(divides)]
+    return found
+
+
+def argument_value(q: Question, variant: Variant, number: int) -> Poly | None:
+    """An integer argument as a term; None for another."""
+    assert variant.spec.launch is not None
+    argument = variant.spec.launch.args[number]
+    if isinstance(argument, NameArg):
+        return q.assumptions.names.get(argument.name)
+    spec = variant.spec
+    if isinstance(argument, StrideArg | NumelArg):
+        output = spec.outputs.get(argument.array)
+        region = q.arrays[argument.array if output is None or output.alias is None else output.alias]
+        if isinstance(argument, NumelArg):
+            return q.terms.exact_quotient(region.size, region.itemsize)
+        return q.terms.exact_quotient(region.strides[argument.axis], region.itemsize)
+    return None
+
+
+def pair_facts(q: Question, loads: list[Atom]) -> list[Condition]:
+    """What is known about two elements of one index array."""
+    terms, found = q.terms, []
+    for a, b in combinations(loads, 2):
+        name = a.arguments[0]
+        contents = q.loads.get(str(name))
+        if contents is None or name != b.arguments[0]:
+            continue
+        first, second = a.arguments[1], b.arguments[1]
+        assert isinstance(first, Poly)
+        assert isinstance(second, Poly)
+        x, y = terms.of(a), terms.of(b)
+        if contents.ascends:
+            found.append(terms.any((terms.compare("lt", second, first), terms.compare("le", x, y))))
+            found.append(terms.any((terms.compare("lt", first, second), terms.compare("le", y, x))))
+        if contents.differs:
+            found.append(terms.any((terms.compare("eq", first, second), terms.compare("ne", x, y))))
+        found.append(terms.any((terms.compare("ne", first, second), terms.compare("eq", x, y))))
+    return found
+
+
+_ALIGNED = frozenset({"contiguous", "padded", "strided", "transposed", "swapped", "broadcast", "channels_last"})

@@ -1,0 +1,142 @@
+"""Addresses as places in arrays: which array, and the index along each axis.
+
+``4 * N * i + 4 * j`` in an array of rows of ``N`` floats is the element ``[i, j]`` if ``0 <= j < N``. Splitting
+the sum by the strides makes linear questions of what would otherwise be products of unknown sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from kcheck.dataclass import dataclass
+from kcheck.prover.kernel import Question
+from kcheck.prover.model import Access, Region
+from kcheck.prover.terms import Atom, Condition, Monomial, Poly, Terms
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """Where an access is, under a condition.
+
+    Attributes:
+        region: None: the address is not of one array.
+        offset: in bytes from its beginning.
+    """
+
+    region: Region | None
+    offset: Poly
+    path: Condition
+
+
+def places(q: Question, access: Access) -> Iterator[Place]:
+    """The places of an access: more than one if the address is that of one array or of another."""
+    yield from _split(q, access.address, access.path, 0)
+
+
+def _split(q: Question, address: Poly, path: Condition, depth: int) -> Iterator[Place]:
+    terms = q.terms
+    choice = next((a for a in address.atoms() if a.kind == "if" and _has_base(a)), None)
+    if choice is not None and depth < 6:
+        condition, then, other = choice.arguments
+        assert isinstance(condition, Condition)
+        for holds, value in ((condition, then), (terms.negated(condition), other)):
+            assert isinstance(value, Poly)
+            narrowed = terms.all((path, holds))
+            if narrowed is terms.false:
+                continue
+            chosen = terms.replaced(address, lambda atom, v=value: v if atom is choice else None, {})  # type: ignore[misc]
+            yield from _split(q, chosen, narrowed, depth + 1)
+        return
+    bases = [(m, f) for m, f in address.terms if any(a.kind == "base" for a in m)]
+    if len(bases) == 1 and bases[0][1] == 1 and len(bases[0][0]) == 1:
+        base = bases[0][0][0]
+        yield Place(q.regions.get(base), terms.minus(address, terms.of(base)), path)
+    else:
+        yield Place(None, address, path)
+
+
+def _has_base(atom: Atom) -> bool:
+    if atom.kind == "base":
+        return True
+    return any(_has_base(a) for part in atom.arguments if isinstance(part, Poly) for a in part.atoms())
+
+
+def indices(terms: Terms, region: Region, offset: Poly) -> tuple[Poly, ...] | None:
+    """The index along each axis, as far as the form of the sum tells; None if it does not.
+
+    The indices are right if each is within its axis; that is a question of its own.
+    """
+    if not region.strides:
+        whole = terms.exact_quotient(offset, region.itemsize)
+        return None if whole is None else (whole,)
+    order = sorted(range(len(region.strides)), key=lambda axis: _rank(region.strides[axis]), reverse=True)
+    found: list[Poly] = [terms.zero] * len(order)
+    left = offset
+    for at, axis in enumerate(order):
+        stride = region.strides[axis]
+        if at == len(order) - 1 and stride.constant:
+            last = terms.exact_quotient(left, stride.constant)
+            if last is None:
+                return None
+            found[axis], left = last, terms.zero
+            break
+        split = _divided(terms, left, stride)
+        if split is None:
+            return None
+        found[axis], left = split
+    return tuple(found) if left is terms.zero else None
+
+
+def _rank(stride: Poly) -> tuple[int, int, int]:
+    """Strides that are larger products come first."""
+    if len(stride.terms) != 1:
+        return 0, 0, 0
+    monomial, factor = stride.terms[0]
+    # A stride that is a variable of its own has no order, but must be split off before a constant.
+    return len(monomial), abs(factor), 0
+
+
+def _divided(terms: Terms, offset: Poly, stride: Poly) -> tuple[Poly, Poly] | None:
+    """(quotient, rest) of a sum and a stride that is one product, by the terms that it divides."""
+    if len(stride.terms) != 1:
+        return None
+    monomial, factor = stride.terms[0]
+    quotient, rest = terms.zero, terms.zero
+    for part, coefficient in offset.terms:
+        other = _without(part, monomial)
+        if other is not None and coefficient % factor == 0:
+            one = terms.number(coefficient // factor)
+            for atom in other:
+                one = terms.product(one, terms.of(atom))
+            quotient = terms.sum(quotient, one)
+        else:
+            one = terms.number(coefficient)
+            for atom in part:
+                one = terms.product(one, terms.of(atom))
+            rest = terms.sum(rest, one)
+    return quotient, rest
+
+
+def _without(part: Monomial, divisor: Monomial) -> Monomial | None:
+    left = list(part)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def shifted(terms: Terms, region: Region, index: tuple[Poly, ...]) -> Iterator[tuple[Poly, ...]]:
+    """The same place with other indices: the last axis may have been counted from the end of a row, so that a term
+    of its extent went to the index before it."""
+    yield index
+    if len(index) < 2 or not region.is_dense:
+        return
+    order = sorted(range(len(index)), key=lambda axis: _rank(region.strides[axis]), reverse=True)
+    for outer, inner in pairwise(order):
+        for by in (-1, 1):
+            changed = list(index)
+            changed[outer] = terms.sum(index[outer], terms.number(by))
+            changed[inner] = terms.minus(index[inner], terms.scaled(region.shape[inner], by))
+            yield tuple(changed)

@@ -1,0 +1,306 @@
+"""Questions about terms: intervals first, then an SMT solver with a limit that does not depend on the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from kcheck.dataclass import dataclass
+from kcheck.errors import UserError
+from kcheck.prover.terms import Atom, Condition, Poly, Terms, atoms_below
+
+_STEPS = 400_000
+"""The resource limit of one question, in units of the solver: about a second."""
+
+
+class Late(Exception):
+    """The time of a kernel is over."""
+
+
+def require_solver() -> None:
+    """Check that the solver is installed.
+
+    Raises:
+        UserError: it is not.
+    """
+    if find_spec("z3") is None:
+        raise UserError("kcheck prove needs the solver z3, which is not installed; pip install 'kcheck[prove]'")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether conditions hold together.
+
+    Attributes:
+        kind: ``no`` (proved), ``yes`` or ``unknown``.
+        values: for ``yes``, the variables by name.
+    """
+
+    kind: str
+    values: Mapping[str, int]
+
+
+NO = Answer("no", {})
+UNKNOWN = Answer("unknown", {})
+
+
+class Prover:
+    """Answers questions about the terms of one kernel.
+
+    Args:
+        facts: conditions that hold, by the atoms that they are about: they count where the atom occurs.
+        seconds: for all questions together.
+    """
+
+    def __init__(self, terms: Terms, seconds: float) -> None:
+        self.terms = terms
+        self.facts: dict[Atom, list[Condition]] = {}
+        self._given: dict[Condition, None] = {}
+        self._deadline = time.process_time() + seconds
+        self._known: dict[tuple[Condition, ...], Answer] = {}
+        self._z3: Any = import_module("z3")
+        self._encoders = {linear: _Encoder(self._z3, linear) for linear in (True, False)}
+        self.questions = 0
+        self.pairs: Callable[[list[Atom]], list[Condition]] = lambda loads: []
+        """What is known about pairs of the loads in a question."""
+
+    def add(self, condition: Condition, about: Iterable[Atom] | None = None) -> None:
+        """A condition that holds, whenever one of its variables occurs in a question.
+
+        Args:
+            about: only where one of these occurs.
+        """
+        if condition is self.terms.true or condition in self._given:
+            return
+        self._given[condition] = None
+        owners = (
+            about if about is not None else (a for a in atoms_below(condition, set()) if a.kind in ("var", "load"))
+        )
+        for atom in owners:
+            self.facts.setdefault(atom, []).append(condition)
+
+    def holds(self, path: Condition, goal: Condition) -> bool:
+        """Whether the goal holds wherever the path condition does."""
+        if goal is self.terms.true or path is self.terms.false:
+            return True
+        if goal.kind == "and":
+            return all(self.holds(path, part) for part in self.terms.conjuncts(goal))
+        if goal in self.terms.conjuncts(path):
+            return True
+        return self.together((path, self.terms.negated(goal))).kind == "no"
+
+    def within(self, path: Condition, value: Poly, low: int, high: int) -> bool:
+        """Whether a value is in a range wherever the path condition holds."""
+        least, most = value.bounds
+        terms = self.terms
+        if not (least is not None and least >= low) and not self.holds(
+            path, terms.compare("ge", value, terms.number(low))
+        ):
+            return False
+        return (most is not None and most <= high) or self.holds(
+            path, terms.compare("le", value, terms.number(high))
+        )
+
+    def together(self, conditions: Iterable[Condition], *, steps: int = _STEPS) -> Answer:
+        """Whether conditions can hold together.
+
+        Raises:
+            Late: the time of the kernel is over.
+        """
+        whole = self.terms.all(conditions)
+        if whole is self.terms.false:
+            return NO
+        parts = self.terms.conjuncts(whole)
+        key = tuple(sorted(parts, key=id))
+        if key in self._known:
+            return self._known[key]
+        if time.process_time() > self._deadline:
+            raise Late
+        self.questions += 1
+        asked = self._with_facts(parts)
+        linear = self._ask(asked, True, steps)
+        found = linear
+        if linear.kind != "no" and any(_is_product(c) for c in asked):
+            exact = self._ask(asked, False, steps)
+            # A product that is only a variable in the linear form may have values that no factors have.
+            found = exact if exact.kind != "unknown" else UNKNOWN
+        self._known[key] = found
+        return found
+
+    def _with_facts(self, parts: Iterable[Condition]) -> tuple[Condition, ...]:
+        """The conditions, and what is known about their atoms."""
+        found = dict.fromkeys(parts)
+        seen: set[object] = set()
+        pending = list(found)
+        loads: list[Atom] = []
+        while pending:
+            condition = pending.pop()
+            for atom in atoms_below(condition, seen):
+                for fact in self.facts.get(atom, ()):
+                    if fact not in found:
+                        found[fact] = None
+                        pending.append(fact)
+                if atom.kind == "load":
+                    loads.append(atom)
+                    for fact in self.pairs(loads):
+                        if fact not in found and fact is not self.terms.true:
+                            found[fact] = None
+                            pending.append(fact)
+        return tuple(found)
+
+    def _ask(self, conditions: tuple[Condition, ...], linear: bool, steps: int) -> Answer:
+        z3, encoder = self._z3, self._encoders[linear]
+        solver = z3.Solver() if linear else z3.SolverFor("QF_NIA")
+        solver.set("rlimit", steps)
+        left = self._deadline - time.process_time()
+        solver.set("timeout", max(1, int(1000 * min(left, 5.0))))
+        formulas = [encoder.condition(condition) for condition in conditions]
+        solver.add(*formulas, *encoder.definitions(conditions))
+        result = solver.check()
+        if result == z3.unsat:
+            return NO
+        if result != z3.sat:
+            return UNKNOWN
+        model = solver.model()
+        values = {}
+        for declaration in model.decls():
+            value = model[declaration]
+            if z3.is_int_value(value):
+                values[declaration.name()] = value.as_long()
+        return Answer("yes", values)
+
+
+def _is_product(condition: Condition) -> bool:
+    seen: set[object] = set()
+    pending: list[object] = [condition]
+    while pending:
+        one = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if isinstance(one, Poly):
+            if any(len(monomial) > 1 for monomial, _ in one.terms):
+                return True
+            pending.extend(one.atoms())
+        elif isinstance(one, Atom | Condition):
+            pending.extend(a for a in one.arguments if isinstance(a, Poly | Condition))
+    return False
+
+
+class _Encoder:
+    """Terms as formulas of the solver. With ``linear``, a product is a variable with the bounds of the product."""
+
+    def __init__(self, z3: Any, linear: bool) -> None:
+        self._z3 = z3
+        self._linear = linear
+        self._made: dict[object, Any] = {}
+        self._about: dict[object, tuple[Any, ...]] = {}
+        """What defines an atom or a product, as formulas."""
+
+    def condition(self, condition: Condition) -> Any:
+        if condition not in self._made:
+            self._made[condition] = self._condition(condition)
+        return self._made[condition]
+
+    def _condition(self, condition: Condition) -> Any:
+        z3, given = self._z3, condition.arguments
+        match condition.kind:
+            case "true" | "false":
+                return z3.BoolVal(condition.kind == "true")
+            case "cmp":
+                operator, a, b = given
+                x, y = self.poly(a), self.poly(b)  # type: ignore[arg-type]
+                return {"lt": x < y, "le": x <= y, "eq": x == y}[str(operator)]
+            case "not":
+                return z3.Not(self.condition(given[0]))  # type: ignore[arg-type]
+            case "and":
+                return z3.And(*(self.condition(c) for c in given))  # type: ignore[arg-type]
+            case "or":
+                return z3.Or(*(self.condition(c) for c in given))  # type: ignore[arg-type]
+            case _:
+                return z3.Bool(f"flag {id(condition)}")
+
+    def poly(self, poly: Poly) -> Any:
+        if poly not in self._made:
+            z3 = self._z3
+            parts = []
+            for monomial, factor in poly.terms:
+                if not monomial:
+                    parts.append(z3.IntVal(factor))
+                    continue
+                value = self._monomial(monomial)
+                parts.append(value if factor == 1 else factor * value)
+            self._made[poly] = z3.Sum(parts) if len(parts) > 1 else parts[0] if parts else z3.IntVal(0)
+        return self._made[poly]
+
+    def _monomial(self, monomial: tuple[Atom, ...]) -> Any:
+        if len(monomial) == 1:
+            return self.atom(monomial[0])
+        if monomial in self._made:
+            return self._made[monomial]
+        factors = [self.atom(atom) for atom in monomial]
+        if self._linear:
+            value = self._z3.Int(f"product {' '.join(str(atom.serial) for atom in monomial)}")
+            poly = Poly(((monomial, 1),))
+            self._about[monomial] = self._ranges(value, poly.bounds)
+        else:
+            value = self._z3.Product(factors)
+        self._made[monomial] = value
+        return value
+
+    def _ranges(self, value: Any, bounds: tuple[int | None, int | None]) -> tuple[Any, ...]:
+        low, high = bounds
+        return (*(() if low is None else (value >= low,)), *(() if high is None else (value <= high,)))
+
+    def atom(self, atom: Atom) -> Any:
+        if atom not in self._made:
+            name = str(atom.arguments[0]) if atom.kind == "var" else f"{atom.kind} {atom.serial}"
+            value = self._made[atom] = self._z3.Int(name)
+            self._about[atom] = (*self._ranges(value, atom.bounds), *self._meaning(atom, value))
+        return self._made[atom]
+
+    def _meaning(self, atom: Atom, value: Any) -> tuple[Any, ...]:
+        z3, given = self._z3, atom.arguments
+        match atom.kind:
+            case "div":
+                a, m = self.poly(given[0]), given[1]  # type: ignore[arg-type]
+                return m * value <= a, a <= m * value + (m - 1)  # type: ignore[operator]
+            case "mod":
+                whole = z3.Int(f"whole {atom.serial}")
+                return (self.poly(given[0]) == given[1] * whole + value,)  # type: ignore[arg-type]
+            case "if":
+                condition, a, b = given
+                return (value == z3.If(self.condition(condition), self.poly(a), self.poly(b)),)  # type: ignore[arg-type]
+            case "min" | "max":
+                a, b = self.poly(given[0]), self.poly(given[1])  # type: ignore[arg-type]
+                return (value == (z3.If(a < b, a, b) if atom.kind == "min" else z3.If(a < b, b, a)),)
+            case "read":
+                whole = z3.Int(f"whole {atom.serial}")
+                return (value == self.poly(given[2]) + (1 << given[1]) * whole,)  # type: ignore[arg-type, operator]
+            case _:
+                return ()
+
+    def definitions(self, conditions: Iterable[Condition]) -> list[Any]:
+        """The meanings of all atoms and products in conditions."""
+        found: dict[object, None] = {}
+        seen: set[object] = set()
+        pending: list[object] = list(conditions)
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if isinstance(one, Poly):
+                for monomial, _ in one.terms:
+                    if len(monomial) > 1:
+                        found[monomial] = None
+                    pending.extend(monomial)
+            else:
+                assert isinstance(one, Atom | Condition)
+                if isinstance(one, Atom):
+                    found[one] = None
+                pending.extend(a for a in one.arguments if isinstance(a, Poly | Condition))
+        return [formula for each in found for formula in self._about.get(each, ())]

@@ -1,0 +1,290 @@
+"""The kernels that a spec's cases launch: one for each choice of dtypes, layouts and constants that needs other
+code.
+
+A case of each is prepared as for a run, and what would be launched is taken: its PTX, and the bytes of its
+parameters. What each parameter is follows from the arguments of the spec; the bytes confirm it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from kcheck.cpu.launches import KernelLaunch
+from kcheck.dataclass import dataclass
+from kcheck.device import Device
+from kcheck.device.cpu import silenced
+from kcheck.errors import SpecError
+from kcheck.generator import CaseArrays, Expander, materialize
+from kcheck.model import (
+    AccessorArg,
+    Argument,
+    Choices,
+    CudaOptions,
+    Example,
+    Input,
+    NameArg,
+    OpSpec,
+    Output,
+    StructArg,
+    TextureArg,
+    TritonOptions,
+    leaves,
+)
+from kcheck.prover.model import Unsupported
+from kcheck.rng import derive
+from kcheck.symbolic import ExpressionError, parse
+from kcheck.symbolic import names as names_in
+
+_MOST = 48
+_SEEDS = 30
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Slot:
+    """One parameter of the compiled kernel.
+
+    Attributes:
+        part: what it is of the argument: ``value``, ``data``, ``items``, ``itemsize``, ``shape``, ``stride``, or
+            ``unused``.
+        axis: of a shape or stride.
+    """
+
+    argument: Argument
+    part: str
+    axis: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Variant:
+    """One kernel as it is launched.
+
+    Attributes:
+        arrays: those of a case that launches it.
+        layouts: by array, ``contiguous``, ``transposed``, or ``any``.
+        params: the values of the params that it is compiled for.
+        sizes: the dims that it is compiled for.
+        slots: its parameters.
+        classes: by number of an argument, the class of values that it is compiled for, as Triton has them.
+    """
+
+    spec: OpSpec
+    arrays: CaseArrays
+    launch: KernelLaunch
+    dtypes: Mapping[str, str]
+    layouts: Mapping[str, str]
+    params: Mapping[str, object]
+    sizes: Mapping[str, int]
+    slots: tuple[Slot, ...]
+    classes: Mapping[int, str]
+
+
+def refuse(spec: OpSpec) -> None:
+    """Raises Unsupported if only code that runs on the host knows what is launched."""
+    if spec.function is not None:
+        raise Unsupported("the spec runs a function of arrays, not a kernel")
+    if spec.launch is None:
+        raise Unsupported(
+            "only the code of the launcher knows which kernels it launches, and with which arguments"
+        )
+    if spec.variables:
+        raise Unsupported("the spec sets variables of the module")
+    for argument in leaves(spec.launch.args):
+        if isinstance(argument, TextureArg):
+            raise Unsupported(f"{argument.array} is read through a texture or a surface")
+    if any(isinstance(a, StructArg | AccessorArg) for a in spec.launch.args):
+        raise Unsupported("an argument is a struct")
+    if spec.launch.cooperative:
+        raise Unsupported("blocks wait for each other")
+
+
+def variants(spec: OpSpec, device: Device) -> Iterator[Variant]:
+    """Every kernel that the cases of a spec may launch.
+
+    Raises:
+        Unsupported: there are too many, or a launch is not understood.
+        KernelError, SpecError: the kernel cannot be loaded, or does not match the spec.
+    """
+    refuse(spec)
+    assert spec.launch is not None
+    device.prepare(spec)
+    groups = {name: _groups(array) for name, array in _owned(spec).items()}
+    sizes, params = _baked(spec)
+    every = list(
+        product(
+            product(*(variable.choices for variable in spec.dtypes.values())),
+            product(*groups.values()),
+            product(*sizes.values()),
+            product(*params.values()),
+        )
+    )
+    if len(every) > _MOST:
+        raise Unsupported(f"the kernel is compiled in {len(every)} ways")
+    for dtypes, layouts, some_sizes, some_params in every:
+        drawn = {name: layout for name, (_, layout) in zip(groups, layouts, strict=True)}
+        kinds = {name: kind for name, (kind, _) in zip(groups, layouts, strict=True)}
+        example = Example(
+            spec.span,
+            dims=dict(zip(sizes, some_sizes, strict=True)),
+            dtypes=dict(zip(spec.dtypes, dtypes, strict=True)),
+            layouts=drawn,
+            params=dict(zip(params, some_params, strict=True)),
+        )
+        yield from _launched(spec, device, example, kinds)
+
+
+def _owned(spec: OpSpec) -> dict[str, Input | Output]:
+    return {**spec.inputs, **{name: output for name, output in spec.outputs.items() if output.alias is None}}
+
+
+def _groups(array: Input | Output) -> list[tuple[str, str]]:
+    """(what is known about the strides, one layout) for the layouts of an array that are treated alike."""
+    found: dict[str, str] = {}
+    for layout in array.layouts or ("contiguous",):
+        if layout in ("contiguous", "offset") or not array.shape:
+            found.setdefault("contiguous", layout)
+        elif layout == "transposed" and len(array.shape) == 2:
+            found.setdefault("transposed", layout)
+        else:
+            found.setdefault("any", layout)
+    return list(found.items())
+
+
+def _baked(spec: OpSpec) -> tuple[dict[str, Sequence[int]], dict[str, Sequence[int | float | bool]]]:
+    """The dims and the params that the compiler gets as constants, with their values."""
+    names: list[str] = []
+    options = spec.compile
+    if isinstance(options, TritonOptions):
+        names = [*options.constexprs, *options.options, *options.config_keys]
+        if options.config == "best":
+            raise Unsupported("autotuning chooses the configuration")
+    elif isinstance(options, CudaOptions):
+        for value in options.defines.values():
+            try:
+                names += [n for n in names_in(parse(value.text)) if n in spec.dims or n in spec.params]
+            except ExpressionError:  # text of C++, which has no names of the spec
+                continue
+    sizes: dict[str, Sequence[int]] = {}
+    params: dict[str, Sequence[int | float | bool]] = {}
+    for name in dict.fromkeys(names):
+        if name in spec.params:
+            param = spec.params[name]
+            if param.expr is not None and names_in(parse(param.expr.text)):
+                raise Unsupported(f"the code is compiled for each value of {name}")
+            if param.values:
+                params[name] = param.values
+        elif name in spec.dims:
+            domain = spec.dims[name].domain
+            if not isinstance(domain, Choices):
+                raise Unsupported(f"the code is compiled for each size {name}")
+            sizes[name] = domain.values
+    return sizes, params
+
+
+def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str, str]) -> Iterator[Variant]:
+    """The kernels of the cases with these choices: several if the compiler looks at the values of arguments."""
+    expander = Expander(spec)
+    is_triton = spec.kernel is not None and spec.kernel.kind == "triton"
+    seen: set[object] = set()
+    drawn: set[tuple[str, ...]] = set()
+    none = True
+    for n in range(_SEEDS if is_triton else 1):
+        for seed in _seeds(spec, n):
+            try:
+                case = expander.case(seed, "prove", example)
+            except SpecError:
+                continue
+            arrays = materialize(spec, replace(case, seed=seed))
+            if is_triton and _classes(spec, arrays) in drawn:
+                continue
+            drawn.add(_classes(spec, arrays) if is_triton else ())
+            found = _taken(spec, device, arrays)
+            if found is None:
+                continue
+            none = False
+            slots, classes = _slots(spec, found, arrays)
+            key = (found.module.text, tuple(sorted(classes.items())))
+            if key in seen:
+                break
+            seen.add(key)
+            yield Variant(spec, arrays, found, case.dtypes, kinds, example.params, example.dims, slots, classes)
+            break
+    if none:
+        raise Unsupported("no case with these layouts and dtypes launches the kernel")
+
+
+def _classes(spec: OpSpec, arrays: CaseArrays) -> tuple[str, ...]:
+    """The classes of the integers of a case for which Triton compiles different code."""
+    from kcheck.device.kinds.triton import argument_classes  # lazy: imports Triton
+
+    return tuple(argument_classes(spec, arrays).values())
+
+
+def _seeds(spec: OpSpec, n: int) -> Iterable[int]:
+    return (derive(spec.seed, f"prove_{n}_{again}") for again in range(12))
+
+
+def _taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> KernelLaunch | None:
+    """What a case launches; None if its grid is empty."""
+    with silenced() as launches:
+        outcome = device.run(spec, arrays, timeout=None)
+    if launches:
+        return launches[0]
+    for finding in outcome.findings:
+        if finding.rule in ("compile", "unsupported"):
+            raise Unsupported(f"the kernel does not compile: {finding.message}")
+    return None
+
+
+def _slots(spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays) -> tuple[tuple[Slot, ...], dict[int, str]]:
+    """What each parameter of the kernel is.
+
+    Raises:
+        Unsupported: their number is not the one that the arguments give.
+    """
+    assert spec.launch is not None
+    places = launch.module.entries[launch.entry].params
+    classes: dict[int, str] = {}
+    kind = spec.kernel.kind if spec.kernel is not None else "numba"
+    found: list[Slot] = []
+    if kind == "numba":
+        for argument in spec.launch.args:
+            found += _of_numba(spec, argument)
+    elif kind == "triton":
+        from kcheck.device.kinds.triton import argument_classes, parameter_sources  # lazy: imports Triton
+
+        kinds, classes = parameter_sources(spec, arrays), argument_classes(spec, arrays)
+        for word, number in kinds:
+            found.append(_plain(spec, spec.launch.args[number]))
+            if word.startswith(("(", "tensordesc")):
+                raise Unsupported("an argument is a tensor descriptor or a tuple")
+        left = len(places) - len(found)
+        found += [Slot(spec.launch.args[0], "unused")] * max(left, 0)  # scratch memory, which is null
+    else:
+        found = [_plain(spec, argument) for argument in spec.launch.args]
+    if len(found) != len(places):
+        raise Unsupported("the compiled kernel has other parameters than the spec passes")
+    return tuple(found), classes
+
+
+def _plain(spec: OpSpec, argument: Argument) -> Slot:
+    is_array = isinstance(argument, NameArg) and (argument.name in spec.inputs or argument.name in spec.outputs)
+    return Slot(argument, "data" if is_array else "value")
+
+
+def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[Slot]:
+    """The fields of Numba's arrays: meminfo, parent, items, itemsize, data, shape, strides."""
+    array = None
+    if isinstance(argument, NameArg):
+        array = spec.inputs.get(argument.name) or spec.outputs.get(argument.name)
+    if array is None:
+        yield Slot(argument, "value")
+        return
+    yield Slot(argument, "unused")
+    yield Slot(argument, "unused")
+    yield Slot(argument, "items")
+    yield Slot(argument, "itemsize")
+    yield Slot(argument, "data")
+    for part in ("shape", "stride"):
+        yield from (Slot(argument, part, axis) for axis in range(len(array.shape)))

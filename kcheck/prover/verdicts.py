@@ -1,0 +1,187 @@
+"""The answer for one kernel of a spec: proved, refuted or undecided, for each check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Literal
+
+from kcheck.dataclass import dataclass
+from kcheck.device import Device
+from kcheck.errors import KernelError, PtxError
+from kcheck.model import OpSpec, Span
+from kcheck.prover.checks import Checks, Doubt
+from kcheck.prover.kernel import execute, missing_class
+from kcheck.prover.model import Unsupported
+from kcheck.prover.prover import Late, Prover
+from kcheck.prover.terms import Condition, Poly, Terms, atoms_below
+from kcheck.prover.variants import Variant, variants
+from kcheck.ptx.syntax.ast import Loc, Operation
+
+CHECKS = ("memcheck", "racecheck", "synccheck", "overflow")
+SECONDS = 30.0
+"""The time for one kernel, in seconds."""
+
+Word = Literal["proved", "refuted", "undecided", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a check is not proved.
+
+    Attributes:
+        message: in plain words; ``fix``: what in the spec would decide it, or empty.
+        place: the line in the source; None: the whole kernel.
+        values: the sizes and params that the solver proposes.
+    """
+
+    message: str
+    fix: str = ""
+    place: Span | None = None
+    values: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The verdict of one check.
+
+    Attributes:
+        seed: of the case that refutes it; None if no case does.
+        finding: what that case showed.
+    """
+
+    check: str
+    word: Word
+    reasons: tuple[Reason, ...] = ()
+    seed: int | None = None
+    finding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """The verdicts of one spec.
+
+    Attributes:
+        kernels: how many compiled kernels there are: one for each choice of dtypes, layouts and constants.
+        seconds: how long it took.
+    """
+
+    spec: OpSpec
+    proofs: tuple[Proof, ...]
+    assumptions: tuple[str, ...]
+    kernels: int
+    seconds: float
+
+
+def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
+    """Prove what can be proved about the kernel of a spec. No case is run.
+
+    Raises:
+        KernelError, SpecError: the kernel cannot be loaded, or does not match the spec.
+    """
+    from kcheck.prover.assumptions import told
+
+    begun = time.process_time()
+    reasons: dict[str, list[Reason]] = {name: [] for name in CHECKS}
+    count = 0
+    groups: dict[tuple[object, ...], list[Variant]] = {}
+    try:
+        for variant in variants(spec, device):
+            count += 1
+            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes)
+            groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
+            left = seconds - (time.process_time() - begun)
+            for name, found in _of_variant(variant, max(left, 0.0)).items():
+                reasons[name] += found
+            if all(reasons[name] for name in CHECKS):
+                break
+        else:
+            for group in groups.values():
+                if missing := missing_class(group):
+                    raise Unsupported(f"no case was drawn for which Triton compiles the kernel where {missing}")
+    except Unsupported as stopped:
+        for name in CHECKS:
+            reasons[name].append(Reason(stopped.reason, place=_place(stopped.operation)))
+    proofs = []
+    for name in CHECKS:
+        if spec.sanitize[name] == "off":
+            proofs.append(Proof(name, "off"))
+        else:
+            told_reasons = tuple(dict.fromkeys(reasons[name]))
+            proofs.append(Proof(name, "undecided" if told_reasons else "proved", told_reasons))
+    return Proved(spec, tuple(proofs), told(spec), count, time.process_time() - begun)
+
+
+def _of_variant(variant: Variant, seconds: float) -> dict[str, list[Reason]]:
+    """The reasons why checks of one compiled kernel are not proved."""
+    terms = Terms()
+    prover = Prover(terms, seconds)
+    late = {name: [Reason(f"it takes longer than {SECONDS:g} s")] for name in CHECKS}
+    try:
+        q = execute(variant, terms, prover)
+    except Unsupported as stopped:
+        return {name: [Reason(stopped.reason, place=_place(stopped.operation))] for name in CHECKS}
+    except PtxError as fault:
+        return {name: [Reason(f"the PTX is not understood: {fault}")] for name in CHECKS}
+    except Late:
+        return late
+    checks = Checks(q, variant.spec.allow_races)
+    found = dict(late)
+    try:
+        found["overflow"] = _reasons(checks.overflow())
+        found["memcheck"] = _reasons(checks.memcheck())
+        found["synccheck"] = _reasons(checks.synccheck())
+        checks.converges = not found["synccheck"]
+        found["racecheck"] = _reasons(checks.racecheck())
+        if found["racecheck"] and _assumes_order(checks):
+            q.ordered = False
+            found["synccheck"] = _reasons(checks.synccheck())
+            checks.converges = not found["synccheck"]
+            found["racecheck"] = _reasons(checks.racecheck())
+    except Late:
+        return found
+    if found["memcheck"]:
+        # An access outside its array may be anywhere, and load anything.
+        outside = Reason("memcheck is not proved, so an access may be in another array")
+        found["racecheck"] = found["racecheck"] or [outside]
+        if q.loads:
+            for name in ("synccheck", "overflow"):
+                found[name] = found[name] or [outside]
+    return found
+
+
+def _assumes_order(checks: Checks) -> bool:
+    trace = checks.q.trace
+    seen: set[object] = set()
+    terms: list[Poly | Condition] = [branch.condition for branch in trace.branches]
+    for access in trace.accesses:
+        terms += [access.path, access.address]
+    return any(atom.needs_order for term in terms for atom in atoms_below(term, seen))
+
+
+def _reasons(doubts: Iterator[Doubt]) -> list[Reason]:
+    """The doubts as reasons, a few of them, each line once."""
+    found: dict[tuple[object, str], Reason] = {}
+    for doubt in doubts:
+        place = _place(doubt.operation)
+        found.setdefault((place, doubt.reason), Reason(doubt.reason, doubt.fix, place, doubt.values))
+        if len(found) >= _MOST_REASONS:
+            break
+    return list(found.values())
+
+
+_MOST_REASONS = 3
+
+
+def _place(operation: Operation | None) -> Span | None:
+    loc: Loc | None = None if operation is None else operation.loc
+    return None if loc is None else Span("", loc.line, loc.column)
+
+
+def words(proofs: Sequence[Proof]) -> dict[str, str]:
+    """The verdict of each check by its name."""
+    return {proof.check: proof.word for proof in proofs}
+
+
+__all__ = ["CHECKS", "KernelError", "Proof", "Proved", "Reason", "decide", "words"]
