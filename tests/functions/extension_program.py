@@ -60,6 +60,11 @@ def unsynced(module):
     module.softmax(torch.ones(4, 150, device="cuda"), False)
 
 
+def together(module):
+    """All threads write one element of a tensor."""
+    module.last(torch.ones(100, device="cuda"))
+
+
 if __name__ == "__main__":
     built = load_inline("kcheck_test_extension", cpp_sources=[], cuda_sources=[CUDA])
     for name in sys.argv[1:]:

@@ -51,6 +51,7 @@ def test_checks_of_the_extension_and_of_the_launch_raise_their_own_messages() ->
     [
         ("unchecked", "memcheck in scale_kernel", "if (!CHECKED || i < n) y[i] = a * x[i];"),
         ("unsynced", "racecheck in softmax_kernel", "shared[warp] = sum;"),
+        ("together", "racecheck in last_kernel", "if (i < n) y[0] = x[i];"),
     ],
 )
 def test_a_bug_is_found_at_its_line_of_the_source(name: str, rule: str, line: str) -> None:
