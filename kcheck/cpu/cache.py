@@ -87,9 +87,13 @@ class ObjectCache:
             stored(self._folder, self._bounds, path.name, len(_MAGIC) + _DIGEST + len(whole))
 
     def load(self, key: str) -> Any:
-        """The value that :meth:`store` stored under a key; None if it is missing or damaged."""
+        """The value that :meth:`store` stored under a key; None if it is missing or damaged, or if its class has
+        changed, as in a checkout that is edited."""
         content = self.get(_of_value(key))
-        return None if content is None else pickle.loads(content)
+        try:
+            return None if content is None else pickle.loads(content)
+        except (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError):
+            return None
 
     def store(self, key: str, value: object) -> None:
         """Store a value, such as a dataclass. The key has to name the versions of the tools that made it; that of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.dataclass import dataclass
 
 
 def _only_file(folder: Path) -> Path:
@@ -133,3 +135,22 @@ def test_a_turn_without_a_folder_does_not_wait(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with ObjectCache(tmp_path / "file" / "below").turn("a"):
         pass
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value with one field."""
+
+    number: int
+
+
+def test_a_value_is_read_back_unless_its_class_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout that is edited, a stored value may be of a class that is gone or has other fields."""
+    cache = ObjectCache(tmp_path)
+    cache.store("key", (Stored(3), b"code"))
+    assert cache.load("key") == (Stored(3), b"code")
+    assert cache.load("another") is None
+    monkeypatch.delattr(sys.modules[__name__], "Stored")
+    assert cache.load("key") is None
