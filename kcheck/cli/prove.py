@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("prove")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
 @click.option("-r", "--recursive", is_flag=True, help="Include specs in subfolders.")
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something is undecided.")
+@click.option("--strict", is_flag=True, help="Exit with 1 even if something is only undecided.")
 @click.option(
     "--format",
     "format_",

@@ -8,6 +8,9 @@ from __future__ import annotations
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import Condition, Poly, Terms
 
+_STEPS = 40_000
+"""The limit of a question about the range of a number: there are many, and most are easy."""
+
 
 def type_range(signed: bool, width: int) -> tuple[int, int]:
     """The least and the greatest number of a type."""
@@ -49,7 +52,7 @@ class Bits:
         least, most = value.bounds
         if least is not None and most is not None and low <= least and most <= high:
             return True
-        return self._asks and self._prover.within(self.path, value, low, high)
+        return self._asks and self._prover.within(self.path, value, low, high, steps=_STEPS)
 
     def fits(self, value: Poly, signed: bool, width: int) -> bool:
         """Whether a value is a number of the type, so that nothing wraps."""

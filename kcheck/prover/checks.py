@@ -162,7 +162,7 @@ class Checks:
             if atom.kind == "read":
                 return "it may wrap around in its type", ""
             if atom.kind == "fn":
-                return f"{name} of the kernel's numbers is not modelled", ""
+                return f"{name} of the kernel's numbers is not supported", ""
             if atom.kind == "var" and "#" in name and not name.startswith("iteration"):
                 return f"it is computed in a loop ({name.partition('#')[0]}) or by {name.partition('#')[0]}", ""
         return "no bounds were found", ""

@@ -242,7 +242,7 @@ class Execution:
         if end.opcode in ("bar", "barrier"):
             self._barrier(end, registers, path, n)
             return [Edge(n, s, path, dict(registers)) for s in block.successors]
-        raise Unsupported(f"{end.opcode} is not modelled", end)
+        raise Unsupported(f"{end.opcode} is not supported", end)
 
     def _branch(self, n: int, end: Instruction, path: Condition, registers: Registers) -> list[Edge]:
         successors = self.cfg.blocks[n].successors
@@ -341,17 +341,17 @@ class Execution:
             self._lanes(i, registers, path, n)
         elif opcode in _LANES_MEET:
             if opcode in ("ldmatrix", "wmma") or "store" in i.modifiers:
-                raise Unsupported(f"{opcode} is not modelled", i)
+                raise Unsupported(f"{opcode} is not supported", i)
             self._lanes(i, registers, path, n)
             self._havoc(i, registers)
         elif opcode in ("cp", "mbarrier", "stmatrix", "sust", "suld", "tex", "tld4", "brx", "alloca", "elect"):
-            raise Unsupported(f"{opcode} is not modelled", i)
+            raise Unsupported(f"{opcode} is not supported", i)
         elif opcode in _NO_EFFECT:
             return
         elif opcode == "activemask" or opcode in CARRY_READERS or "cc" in i.modifiers:
             self._havoc(i, registers)
         elif opcode not in PURE:
-            raise Unsupported(f"{opcode} is not modelled", i)
+            raise Unsupported(f"{opcode} is not supported", i)
         else:
             self._compute(i, registers, path)
 
@@ -512,7 +512,7 @@ class Execution:
             return terms.sum(self._symbol(operand.name), terms.number(operand.offset))
         if isinstance(operand, Vector):
             return self._packed(operand, registers)
-        raise Unsupported("an operand is not modelled")
+        raise Unsupported("an operand is not supported")
 
     def _special(self, name: str) -> Poly:
         known = self._specials.get(name)
@@ -549,12 +549,12 @@ class Execution:
         count = next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
         kind = TYPES.get(i.modifiers[-1])
         if kind is None:
-            raise Unsupported(f"{i.mnemonic} is not modelled", i)
+            raise Unsupported(f"{i.mnemonic} is not supported", i)
         return space, count, kind.bytes, kind.kind == "signed"
 
     def _address(self, operand: Operand, registers: Registers, i: Instruction) -> Poly:
         if not isinstance(operand, Address):
-            raise Unsupported(f"{i.mnemonic} is not modelled", i)
+            raise Unsupported(f"{i.mnemonic} is not supported", i)
         base = self._value(operand.base, registers)
         if not isinstance(base, Poly):
             raise Unsupported("an address is a predicate", i)

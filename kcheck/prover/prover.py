@@ -82,26 +82,26 @@ class Prover:
         for atom in owners:
             self.facts.setdefault(atom, []).append(condition)
 
-    def holds(self, path: Condition, goal: Condition) -> bool:
-        """Whether the goal holds wherever the path condition does."""
+    def holds(self, path: Condition, goal: Condition, *, steps: int = _STEPS) -> bool:
+        """Whether the goal holds wherever the path condition does. ``steps``: the limit of the question."""
         if goal is self.terms.true or path is self.terms.false:
             return True
         if goal.kind == "and":
-            return all(self.holds(path, part) for part in self.terms.conjuncts(goal))
+            return all(self.holds(path, part, steps=steps) for part in self.terms.conjuncts(goal))
         if goal in self.terms.conjuncts(path):
             return True
-        return self.together((path, self.terms.negated(goal))).kind == "no"
+        return self.together((path, self.terms.negated(goal)), steps=steps).kind == "no"
 
-    def within(self, path: Condition, value: Poly, low: int, high: int) -> bool:
+    def within(self, path: Condition, value: Poly, low: int, high: int, *, steps: int = _STEPS) -> bool:
         """Whether a value is in a range wherever the path condition holds."""
         least, most = value.bounds
         terms = self.terms
         if not (least is not None and least >= low) and not self.holds(
-            path, terms.compare("ge", value, terms.number(low))
+            path, terms.compare("ge", value, terms.number(low)), steps=steps
         ):
             return False
         return (most is not None and most <= high) or self.holds(
-            path, terms.compare("le", value, terms.number(high))
+            path, terms.compare("le", value, terms.number(high)), steps=steps
         )
 
     def together(self, conditions: Iterable[Condition], *, steps: int = _STEPS) -> Answer:
