@@ -151,7 +151,7 @@ evidence-gpu: .venv/installed-dev  ## the corpus on a CUDA device: what it shows
 minimize-corpus: .venv/installed-dev  ## compare every buggy kernel's smallest failing case with the true one; writes docs/minimize.md
 	@$(BIN)/python -W ignore -m benchmarks.minimize --write
 
-rules: .venv/installed-dev  ## write docs/rules.md from kcheck/rules and what kcheck says of the examples
+rules: .venv/installed-dev  ## write docs/rules.md from kcheck/rules, with kcheck's messages about the examples
 	@PYTHONPATH=. $(BIN)/python tests/docs/rule_examples.py
 
 format: .venv/installed-dev  ## format the code
