@@ -118,7 +118,7 @@ class Finding:
         return replace(self, message=f"{self.message}; {clause}")
 
     def names(self, thing: str) -> bool:
-        """Whether the message names an element or a thread, so that a report does not have to."""
+        """Whether the message names an element or a thread. Reports then do not repeat it."""
         return thing in self.message
 
     @property

@@ -1,4 +1,4 @@
-"""Functions whose calls are compared with a reference: what the decorator makes of a function."""
+"""Decorates functions, so that their calls are compared with a reference."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Rule:
         fix: how to fix it in general; Markdown.
         level: the severity of its findings, unless the finding, a spec or the command line says otherwise.
         symptom: its findings as a plural noun for counts: ``wrong values in 9 of 11 cases``; otherwise its id.
-        fixes: by language, the fix of all its findings there. Other findings bring their fix.
+        fixes: by language, the fix of all its findings there. Other findings have their own fix.
         example, code: a kernel with the error, and what is wrong with it. ``options``: those that the run needs.
         no_example: why there is no example.
     """
