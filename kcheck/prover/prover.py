@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -173,21 +173,22 @@ class Prover:
         return Answer("yes", values)
 
 
-def _is_product(condition: Condition) -> bool:
+def _inside(conditions: Iterable[Condition]) -> Iterator[Poly | Condition | Atom]:
+    """The conditions and everything in them, each once."""
     seen: set[object] = set()
-    pending: list[object] = [condition]
+    pending: list[Poly | Condition | Atom] = list(conditions)
     while pending:
         one = pending.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if isinstance(one, Poly):
-            if any(len(monomial) > 1 for monomial, _ in one.terms):
-                return True
-            pending.extend(one.atoms())
-        elif isinstance(one, Atom | Condition):
-            pending.extend(a for a in one.arguments if isinstance(a, Poly | Condition))
-    return False
+        if one not in seen:
+            seen.add(one)
+            yield one
+            inner = one.atoms() if isinstance(one, Poly) else one.arguments
+            pending.extend(part for part in inner if isinstance(part, Poly | Condition | Atom))
+
+
+def _is_product(condition: Condition) -> bool:
+    polys = (one for one in _inside((condition,)) if isinstance(one, Poly))
+    return any(len(monomial) > 1 for one in polys for monomial, _ in one.terms)
 
 
 class _Encoder:
@@ -286,21 +287,9 @@ class _Encoder:
     def definitions(self, conditions: Iterable[Condition]) -> list[Any]:
         """The meanings of all atoms and products in conditions."""
         found: dict[object, None] = {}
-        seen: set[object] = set()
-        pending: list[object] = list(conditions)
-        while pending:
-            one = pending.pop()
-            if one in seen:
-                continue
-            seen.add(one)
+        for one in _inside(conditions):
             if isinstance(one, Poly):
-                for monomial, _ in one.terms:
-                    if len(monomial) > 1:
-                        found[monomial] = None
-                    pending.extend(monomial)
-            else:
-                assert isinstance(one, Atom | Condition)
-                if isinstance(one, Atom):
-                    found[one] = None
-                pending.extend(a for a in one.arguments if isinstance(a, Poly | Condition))
+                found |= dict.fromkeys(monomial for monomial, _ in one.terms if len(monomial) > 1)
+            elif isinstance(one, Atom):
+                found[one] = None
         return [formula for each in found for formula in self._about.get(each, ())]
