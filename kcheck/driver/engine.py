@@ -53,9 +53,7 @@ class Engine:
         self.pages: SharedPages = shared_pages(arena_size(chosen.memory))
         self._memory = Memory(chosen.memory, arena=self.pages.arena)
         self._printed: list[bytes] = []
-        executor = Executor(
-            self._memory, chosen.processors, cache, chosen.clock, log.report, self._printed.append
-        )
+        executor = Executor(self._memory, chosen.processors, cache, chosen.clock, log.report, self._printed.append)
         executor.checks = checks(name for name, level in levels.items() if level != "off")
         if limit := variables.get("KCHECK_TIMEOUT"):
             executor.limit = float(limit)

@@ -48,7 +48,13 @@ class Engines:
             hello = connection.recv(8, socket.MSG_WAITALL)
             if len(hello) != 8:
                 return
-            words = [sys.executable, "-m", "kcheck.driver.engine", self._folder, str(struct.unpack("<Q", hello)[0])]
+            words = [
+                sys.executable,
+                "-m",
+                "kcheck.driver.engine",
+                self._folder,
+                str(struct.unpack("<Q", hello)[0]),
+            ]
             # Its own process group: Ctrl-C is for the program, whose end ends the device process.
             process = subprocess.Popen(
                 words, stdin=connection, env=self._plain, stdout=subprocess.DEVNULL, start_new_session=True
