@@ -73,7 +73,7 @@ $(FRAMEWORKS_VENV)/installed: pyproject.toml
 	@echo "Installing torch, JAX and TensorFlow into $(FRAMEWORKS_VENV) (3 GB)"
 	@test -x $(FRAMEWORKS) || "$(PYTHON)" -m venv $(FRAMEWORKS_VENV)
 	@$(FRAMEWORKS) -m pip install --quiet --disable-pip-version-check $(CPU_TORCH)
-	@$(FRAMEWORKS) -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,tensorflow,dev]'
+	@$(FRAMEWORKS) -m pip install --quiet --disable-pip-version-check -e '.[cu13,nvcc,torch,jax,tensorflow,dev]' ninja
 	@touch $@
 
 .venv-triton/installed: pyproject.toml

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 from kcheck.generator import CaseArrays, snapshot
 from kcheck.grading.candidate import LaunchRequest, Order
-from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed
+from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
 from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
@@ -179,28 +179,37 @@ class CandidateDevice:
         """Let a separate process import the candidate, and keep the extensions that it builds; what is wrong with
         it, if it does not import."""
         self._start(order, [*readable, *compiler_folders()], self._isolation, starts_programs=True)
+        wrong = self._said("building its extension", _BUILD_SECONDS, self._keep)
+        if self._runs:
+            self._end()
+        return wrong
+
+    def _keep(self, built: Received) -> tuple[Finding, ...]:
+        for name, library in zip(built.fields["names"], built.blobs, strict=True):
+            if not re.fullmatch(r"\w+", name):
+                raise ValueError("the name of an extension")
+            os.mkdir(os.path.join(self._built, name))
+            with open(os.path.join(self._built, name, f"{name}.so"), "wb") as file:
+                file.write(library)
+        return ()
+
+    def _said(
+        self, what: str, seconds: float, read: Callable[[Received], tuple[Finding, ...]]
+    ) -> tuple[Finding, ...]:
+        """Wait for an answer, and read it; what is wrong, if it says so or there is none to ``what``."""
         try:
-            said = self._channel.receive(time.monotonic() + _BUILD_SECONDS)
+            said = self._channel.receive(time.monotonic() + seconds)
             if said.fields["kind"] == "refused":
                 return tuple(read_finding(each) for each in said.fields["findings"])
-            for name, library in zip(said.fields["names"], said.blobs, strict=True):
-                if not re.fullmatch(r"\w+", name):
-                    return (_forged(ValueError("the name of an extension")),)
-                os.mkdir(os.path.join(self._built, name))
-                with open(os.path.join(self._built, name, f"{name}.so"), "wb") as file:
-                    file.write(library)
+            return read(said)
         except Late:
-            return (self._late("building its extension"),)
+            return (self._late(what),)
         except MemoryExceeded:
             return (self._large(),)
         except OtherEndClosed:
             return (self._gone(),)
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             return (_forged(error),)
-        finally:
-            if self._runs:
-                self._end()
-        return ()
 
     def __enter__(self) -> Self:
         return self
@@ -215,19 +224,10 @@ class CandidateDevice:
         """Wait until the candidate is loaded; what is wrong with it, if it cannot be."""
         if self._unbuilt:
             return self._unbuilt
-        try:
-            said = self._channel.receive(time.monotonic() + self._isolation.timeout + self._isolation.loading)
-            if said.fields["kind"] == "refused":
-                return tuple(read_finding(each) for each in said.fields["findings"])
-            self.instruments = tuple(str(each) for each in said.fields["instruments"])
-        except Late:
-            return (self._late("loading it"),)
-        except MemoryExceeded:
-            return (self._large(),)
-        except OtherEndClosed:
-            return (self._gone(),)
-        except (BadMessage, KeyError, TypeError, ValueError) as error:
-            return (_forged(error),)
+        return self._said("loading it", self._isolation.timeout + self._isolation.loading, self._ready)
+
+    def _ready(self, loaded: Received) -> tuple[Finding, ...]:
+        self.instruments = tuple(str(each) for each in loaded.fields["instruments"])
         return ()
 
     @property
