@@ -159,7 +159,7 @@ def page(rows: list[Judged], source: str) -> str:
     lines = [
         f"## {source}",
         "",
-        f"Of {len(rows)} programs, {len(judged)} were built and run. {counts['agrees']} agree with their own check, "
+        f"{len(judged)} of {len(rows)} programs were built and run. {counts['agrees']} agree with their check, "
         f"and {counts['runs']} end normally but print nothing that the runner reads as a check: "
         f"{share(counts['agrees'] + counts['runs'], len(judged))} together. A timeout counts as a failure.",
         "",
