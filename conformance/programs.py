@@ -147,16 +147,21 @@ def judge(folder: Path, nvcc: str, limit: float) -> Judged:
     return Judged(name, "agrees" if _GOOD.search(printed) else "runs", "", seconds, findings)
 
 
+def share(part: int, whole: int) -> str:
+    """A percentage; ``-`` of nothing."""
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
 def page(rows: list[Judged], source: str) -> str:
     """The table, as Markdown."""
     counts = Counter(row.verdict for row in rows)
-    judged = [row for row in rows if row.verdict not in ("not judged", "not built", "timeout")]
-    good = sum(row.verdict in ("agrees", "runs", "finding") for row in judged)
-    share = f"{100 * good / len(judged):.0f} %" if judged else "-"
+    judged = [row for row in rows if row.verdict not in ("not judged", "not built")]
     lines = [
         f"## {source}",
         "",
-        f"{good} of {len(judged)} programs ({share}) run and agree with their own check.",
+        f"{len(judged)} of {len(rows)} programs were built and run. {counts['agrees']} agree with their check, "
+        f"and {counts['runs']} end normally but print nothing that the runner reads as a check: "
+        f"{share(counts['agrees'] + counts['runs'], len(judged))} together. A timeout counts as a failure.",
         "",
     ]
     lines += [f"- {verdict}: {count}" for verdict, count in sorted(counts.items())]

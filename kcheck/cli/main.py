@@ -36,7 +36,7 @@ SECTIONS = {
         "prove": "Prove memory safety and race freedom for all sizes.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
         "grade": "Judge untrusted kernels, each in a confined process.",
-        "exec": "Run a numba.cuda or Triton program on the cpu device.",
+        "exec": "Run a numba.cuda, Triton or CUDA C++ program on the cpu device.",
     },
     "Failures": {
         "failures": "List the failures that are not fixed.",

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from kcheck.alignment import align_up
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, arena_size
@@ -89,7 +90,7 @@ class Engine:
         registered: dict[int, tuple[int, int, int]] = {}
 
         def register(out: int, address: int, size: int) -> None:
-            low, high = address // PAGE * PAGE, -(-(address + size) // PAGE) * PAGE
+            low, high = address // PAGE * PAGE, align_up(address + size, PAGE)
             stage(out, high - low)
             place = get_u64(out)
             try:
@@ -254,7 +255,7 @@ def main() -> None:
     engine.serve(control)
     Path(folder, f"engine-{pid}").unlink(missing_ok=True)
     sys.stderr.flush()
-    os._exit(0)  # threads may wait in kernels for ever
+    os._exit(0)  # other threads may be in kernels that do not end
 
 
 if __name__ == "__main__":

@@ -134,6 +134,7 @@ int main(int argc, char **argv) {
         printf("child %d sum %d\n", WEXITSTATUS(status), sum(d, n));
     }
     if (!strcmp(mode, "exec")) { fflush(stdout); execl(argv[0], argv[0], "fill", (char *)0); }
+    if (!strcmp(mode, "wait")) for (fflush(stdout); !cudaDeviceSynchronize();) usleep(20000);
     if (!strcmp(mode, "crash")) raise(SIGSEGV);
     if (!strcmp(mode, "properties")) { cudaDeviceProp p; cudaGetDeviceProperties(&p, 0); printf("%s %d.%d %d\n", p.name, p.major, p.minor, p.maxThreadsPerBlock); }
     return 0;

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kcheck.driver.nvcc import find_nvcc
@@ -137,3 +138,16 @@ def test_the_device_process_ends_with_a_killed_program(modes: Path) -> None:
     assert done.returncode == 128 + signal.SIGKILL
     assert "sum 4950" in done.stdout
     assert time.monotonic() - started < 30
+
+
+def test_a_device_process_that_is_killed_is_not_taken_for_the_program(modes: Path) -> None:
+    command = [sys.executable, "-m", "kcheck", "exec", "--", str(modes), "wait"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "malloc cudaSuccess\n"
+    engines = [each for each in psutil.Process(child.pid).children() if "kcheck.driver.engine" in each.cmdline()]
+    assert len(engines) == 1
+    engines[0].kill()
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 3
+    assert "the device process ended; this is an error of kcheck, not of the program" in err
