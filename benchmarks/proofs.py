@@ -74,7 +74,7 @@ def _reason(one: Proved) -> str:
 
 
 def main() -> None:
-    """Prove all specs, or those that are named."""
+    """Prove all specs, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("specs", nargs="*", type=Path)
     parser.add_argument("--write", action="store_true")

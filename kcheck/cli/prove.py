@@ -75,7 +75,7 @@ def command(
 
 
 def _proved(found: Sequence[OpSpec | SpecRefused], codes: list[Exit]) -> Iterator[Proved]:
-    """The verdicts of each spec; a spec that cannot be read or loaded is told on stderr, and is a code."""
+    """The verdicts of each spec; a spec that cannot be read or loaded is reported on stderr, and is a code."""
     from kcheck.device import choose_for
     from kcheck.errors import KernelError, SpecError
     from kcheck.model import OpSpec

@@ -118,7 +118,7 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
 @contextlib.contextmanager
 def silenced(given: Executor | None = None) -> Iterator[list[KernelLaunch]]:
     """Launches inside the block succeed and do nothing. For the question whether a result comes from a kernel, and
-    for questions about a kernel that need not run it.
+    for questions about a kernel for which it does not have to run.
 
     Args:
         given: the executor; None for that of :class:`CpuBackend`.

@@ -10,7 +10,7 @@ from kcheck.generator import element_type
 from kcheck.model import DTYPES, Choices, Distribution, Input, OpSpec, Output, Param, Range
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import UNIFORM, Condition, Poly, Terms
+from kcheck.prover.terms import UNIFORM, Formula, Poly, Terms
 from kcheck.symbolic import dependency_order, parse
 from kcheck.symbolic.ast import Binary, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 
@@ -38,7 +38,7 @@ class Assumptions:
     grid: tuple[Poly, ...] = ()
     block: tuple[Poly, ...] = ()
     shared: Poly | None = None
-    given: dict[str, Condition] = field(default_factory=dict)
+    given: dict[str, Formula] = field(default_factory=dict)
 
     def build(self, params: Mapping[str, object]) -> None:
         """Make the names, and note what holds.
@@ -96,7 +96,7 @@ class Assumptions:
             self.names[name] = self._chosen(name, [int(v) for v in param.values])
 
     def _value(self, text: str, name: str) -> Poly:
-        """The value of an expression; a variable of its own if it has no term."""
+        """The value of an expression; a separate variable if it has no term."""
         try:
             return self.value(parse(text))
         except NoTerm:
@@ -203,7 +203,7 @@ class Assumptions:
         self.prover.add(terms.any(rules), (atom,))
         return found
 
-    def condition(self, node: Node) -> Condition:
+    def condition(self, node: Node) -> Formula:
         """A constraint as a condition.
 
         Raises:

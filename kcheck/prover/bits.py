@@ -6,7 +6,7 @@ A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.
 from __future__ import annotations
 
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import Condition, Poly, Terms
+from kcheck.prover.terms import Formula, Poly, Terms
 
 _STEPS = 40_000
 """The limit of a question about the range of a number: there are many, and most are easy."""
@@ -41,7 +41,7 @@ class Bits:
         asks: whether the solver may be asked; otherwise only bounds are compared.
     """
 
-    def __init__(self, terms: Terms, prover: Prover, path: Condition, *, asks: bool) -> None:
+    def __init__(self, terms: Terms, prover: Prover, path: Formula, *, asks: bool) -> None:
         self.terms = terms
         self._prover = prover
         self.path = path
@@ -75,7 +75,7 @@ class Bits:
                     return self.terms.of(single)
         if single is not None and value.terms[0][1] == 1 and single.kind == "if":
             condition, a, b = single.arguments  # a wrapped side does not make the other one unknown
-            assert isinstance(condition, Condition)
+            assert isinstance(condition, Formula)
             assert isinstance(a, Poly)
             assert isinstance(b, Poly)
             if a.constant is not None or b.constant is not None:
@@ -89,12 +89,12 @@ class Bits:
         # A number that is a little below or above the range has wrapped once: -1 as unsigned.
         return self.terms.of(self.terms.atom("read", (signed, width, value), (low, high), value.level))
 
-    def under(self, condition: Condition) -> Bits:
+    def under(self, condition: Formula) -> Bits:
         """The same place, under one more condition."""
         path = self.terms.all((self.path, condition))
         return Bits(self.terms, self._prover, path, asks=self._asks)
 
-    def is_negative(self, value: Poly, width: int) -> Condition:
+    def is_negative(self, value: Poly, width: int) -> Formula:
         """Whether the sign bit is set."""
         number = self.read(value, True, width)
         condition = self.terms.compare("lt", number, self.terms.zero)
@@ -103,7 +103,7 @@ class Bits:
             return self.terms.false
         return condition
 
-    def compare(self, operator: str, a: Poly, b: Poly, signed: bool, width: int) -> Condition:
+    def compare(self, operator: str, a: Poly, b: Poly, signed: bool, width: int) -> Formula:
         """A comparison of bits of a type."""
         if operator in ("eq", "ne"):
             most = (1 << width) - 1
@@ -248,7 +248,7 @@ def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     return (a, b) if id(a) <= id(b) else (b, a)
 
 
-def _choice(a: Poly) -> tuple[Condition, Poly, Poly] | None:
+def _choice(a: Poly) -> tuple[Formula, Poly, Poly] | None:
     """The parts of an ``if`` atom that is the whole polynomial, with its factor in both sides."""
     if len(a.terms) != 1 or len(a.terms[0][0]) != 1 or a.terms[0][0][0].kind != "if" or a.terms[0][1] != 1:
         return None

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
-from kcheck.prover.model import Access, Branch, Meeting, Region
+from kcheck.prover.model import Meeting, Region, SymbolicAccess, SymbolicBranch
 from kcheck.prover.pairs import Renaming, Sharing, sharings
-from kcheck.prover.places import Place, indices, places, shifted
-from kcheck.prover.terms import THREAD, Atom, Condition, Poly, atoms_below
+from kcheck.prover.places import SplitOffset, indices, places, shifted
+from kcheck.prover.terms import THREAD, Atom, Formula, Poly, atoms_below
 from kcheck.ptx.analysis.cfg import postdominators
 from kcheck.ptx.syntax.ast import Operation
 
@@ -31,7 +31,7 @@ class Doubt:
     values: Mapping[str, int]
 
 
-class Checks:
+class ProofChecks:
     """The checks of one kernel that was executed with terms.
 
     Args:
@@ -43,7 +43,7 @@ class Checks:
         self.terms = q.terms
         self.prover = q.prover
         self._allowed = set(allowed)
-        self._found: dict[int, list[Place]] = {}
+        self._found: dict[int, list[SplitOffset]] = {}
         self._indices: dict[tuple[object, ...], tuple[Poly, ...] | None] = {}
         self.converges = False
         """Whether all threads of a block meet at each barrier."""
@@ -58,12 +58,12 @@ class Checks:
                 if doubt is not None:
                     yield doubt
 
-    def _places(self, access: Access) -> list[Place]:
+    def _places(self, access: SymbolicAccess) -> list[SplitOffset]:
         if id(access) not in self._found:
             self._found[id(access)] = list(places(self.q, access))
         return self._found[id(access)]
 
-    def _outside(self, access: Access, place: Place) -> Doubt | None:
+    def _outside(self, access: SymbolicAccess, place: SplitOffset) -> Doubt | None:
         region = place.region
         if region is None:
             why, fix = self._unknown_address(place.offset)
@@ -107,14 +107,14 @@ class Checks:
         rest = self.terms.mod(offset, size)
         return self.prover.holds(self.terms.true, self.terms.compare("eq", rest, self.terms.zero))
 
-    def index(self, region: Region, place: Place, size: int) -> tuple[Poly, ...] | None:
+    def index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
         """The index along each axis, if each is proved to be within it."""
         key = (region.base, place.offset, place.path, size)
         if key not in self._indices:
             self._indices[key] = self._index(region, place, size)
         return self._indices[key]
 
-    def _index(self, region: Region, place: Place, size: int) -> tuple[Poly, ...] | None:
+    def _index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
         terms = self.terms
         if not region.shape or size % region.itemsize:
             return None
@@ -144,7 +144,7 @@ class Checks:
         cause, fix = self._cause(offset)
         return f"{verb} {region.name} at an index that may be outside: {cause}", fix
 
-    def _cause(self, term: Poly | Condition) -> tuple[str, str]:
+    def _cause(self, term: Poly | Formula) -> tuple[str, str]:
         """(what makes a term hard, what would decide it)."""
         for atom in atoms_below(term, set()):
             if atom.kind == "load":
@@ -215,7 +215,7 @@ class Checks:
                     yield Doubt(why + (f"; {cause}" if "loaded" in cause else ""), "", meeting.operation, {})
                     break
 
-    def _needs_order(self, condition: Condition) -> bool:
+    def _needs_order(self, condition: Formula) -> bool:
         return not self.q.ordered and any(atom.needs_order for atom in atoms_below(condition, set()))
 
     def _partial_warp(self) -> Iterator[Doubt]:
@@ -242,7 +242,7 @@ class Checks:
             pending.extend(s for s in self.q.cfg.blocks[n].successors if s != end)
         return found
 
-    def _same_way(self, branch: Branch, in_warp: bool) -> bool:
+    def _same_way(self, branch: SymbolicBranch, in_warp: bool) -> bool:
         """Whether two threads of a block (or of a warp) always take the same way."""
         if branch.condition.level < THREAD:
             return not self._needs_order(branch.condition)
@@ -259,7 +259,7 @@ class Checks:
     def _loops_of(self, block: int) -> Iterator[int]:
         return (n for n, loop in enumerate(self.q.cfg.loops) if block in loop.blocks)
 
-    def _same_warp(self, other: Renaming) -> Condition:
+    def _same_warp(self, other: Renaming) -> Formula:
         x, y, _ = self.q.assumptions.block
         terms = self.terms
         linear = terms.zero
@@ -273,7 +273,7 @@ class Checks:
 
     def racecheck(self) -> Iterator[Doubt]:
         """The pairs of accesses of two threads that may be of the same bytes, in no order."""
-        by_region: dict[Atom | None, list[tuple[Access, Place]]] = {}
+        by_region: dict[Atom | None, list[tuple[SymbolicAccess, SplitOffset]]] = {}
         for access in self.q.trace.accesses:
             for place in self._places(access):
                 region = place.region
@@ -292,7 +292,7 @@ class Checks:
     def _is_allowed(self, region: Region) -> bool:
         return region.name in self._allowed or (region.space == "shared" and "shared" in self._allowed)
 
-    def _races(self, region: Region, found: list[tuple[Access, Place]]) -> Iterator[Doubt]:
+    def _races(self, region: Region, found: list[tuple[SymbolicAccess, SplitOffset]]) -> Iterator[Doubt]:
         asked: set[tuple[object, ...]] = set()
         told: set[tuple[object, ...]] = set()
         for n, (first, one) in enumerate(found):
@@ -321,7 +321,9 @@ class Checks:
                     told.add(line)
                     yield doubt
 
-    def _race(self, region: Region, first: tuple[Access, Place], second: tuple[Access, Place]) -> Doubt | None:
+    def _race(
+        self, region: Region, first: tuple[SymbolicAccess, SplitOffset], second: tuple[SymbolicAccess, SplitOffset]
+    ) -> Doubt | None:
         """Why two accesses may race; None if they cannot."""
         a, b = first[0], second[0]
         answers = []
@@ -350,8 +352,8 @@ class Checks:
     def _together(
         self,
         region: Region,
-        first: tuple[Access, Place],
-        second: tuple[Access, Place],
+        first: tuple[SymbolicAccess, SplitOffset],
+        second: tuple[SymbolicAccess, SplitOffset],
         sharing: Sharing,
         *,
         same_block: bool,
@@ -366,8 +368,12 @@ class Checks:
         return None if answer.kind == "no" else answer.values or {"": 0}
 
     def _overlap(
-        self, region: Region, first: tuple[Access, Place], second: tuple[Access, Place], other: Renaming
-    ) -> Condition:
+        self,
+        region: Region,
+        first: tuple[SymbolicAccess, SplitOffset],
+        second: tuple[SymbolicAccess, SplitOffset],
+        other: Renaming,
+    ) -> Formula:
         """Whether two accesses have a byte in common."""
         terms = self.terms
         (a, one), (b, two) = first, second
@@ -387,5 +393,5 @@ class Checks:
             )
         )
 
-    def _equal(self, p: Poly, r: Poly, path: Condition, other: Renaming) -> Condition:
+    def _equal(self, p: Poly, r: Poly, path: Formula, other: Renaming) -> Formula:
         return self.terms.compare("eq", p, r)

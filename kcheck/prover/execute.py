@@ -2,7 +2,7 @@
 
 Where paths meet, a register holds an ``if`` of their values. In a loop, a register that grows by the same amount
 in each iteration is its first value plus the number of the iteration times that amount. A register that is
-computed anew from those is the value of the iteration before. Any other register may hold anything that its type
+computed again from those is the value of the iteration before. Any other register may hold anything that its type
 can (:mod:`kcheck.prover.loops`).
 """
 
@@ -15,9 +15,18 @@ from kcheck.dataclass import dataclass
 from kcheck.prover import instructions
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.instructions import Value
-from kcheck.prover.model import Access, Branch, Meeting, Parameters, Region, Trace, Unsupported, Widening
+from kcheck.prover.model import (
+    Meeting,
+    Parameters,
+    Region,
+    SymbolicAccess,
+    SymbolicBranch,
+    Trace,
+    Unsupported,
+    Widening,
+)
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import BLOCK, THREAD, Atom, Condition, Poly, Terms
+from kcheck.prover.terms import BLOCK, THREAD, Atom, Formula, Poly, Terms
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness
 from kcheck.ptx.analysis.cfg import Cfg
@@ -63,7 +72,7 @@ class Edge:
 
     source: int
     target: int
-    path: Condition
+    path: Formula
     registers: Registers
 
 
@@ -75,7 +84,7 @@ class Loops(Protocol):
         ...
 
 
-class Execution:
+class SymbolicExecution:
     """One kernel.
 
     Args:
@@ -98,7 +107,7 @@ class Execution:
         regions: Mapping[Atom, Region],
         symbols: Mapping[str, Atom],
         loaded: Callable[[Region, Poly, int, Bits], Poly | None],
-        summary: Callable[[Execution], Loops],
+        summary: Callable[[SymbolicExecution], Loops],
     ) -> None:
         self.terms = terms
         self.prover = prover
@@ -118,7 +127,7 @@ class Execution:
         self._loaded = loaded
         self._steps = 0
         self._forks = forks(cfg)
-        self._paths: dict[int, Condition] = {}
+        self._paths: dict[int, Formula] = {}
         """By block, the condition to reach its end, in the iteration that is executed."""
 
     def run(self) -> Trace:
@@ -126,7 +135,7 @@ class Execution:
 
         Raises:
             Unsupported: it has something of which there is no model.
-            Late: the time of the kernel is over.
+            ProofTimeout: the time of the kernel is over.
         """
         order = self.cfg.order
         self.region(order, order[0], [Edge(-1, order[0], self.terms.true, {})], ())
@@ -201,12 +210,12 @@ class Execution:
             registers[name] = value
         return Edge(-1, n, path, registers)
 
-    def choose(self, condition: Condition, a: Value, b: Value) -> Value:
+    def choose(self, condition: Formula, a: Value, b: Value) -> Value:
         """``a`` if the condition holds, otherwise ``b``."""
         if a is b:
             return a
         terms = self.terms
-        if isinstance(a, Condition) and isinstance(b, Condition):
+        if isinstance(a, Formula) and isinstance(b, Formula):
             return terms.any((terms.all((condition, a)), terms.all((terms.negated(condition), b))))
         if isinstance(a, Poly) and isinstance(b, Poly):
             return terms.either(condition, a, b)
@@ -244,7 +253,7 @@ class Execution:
             return [Edge(n, s, path, dict(registers)) for s in block.successors]
         raise Unsupported(f"{end.opcode} is not supported", end)
 
-    def _branch(self, n: int, end: Instruction, path: Condition, registers: Registers) -> list[Edge]:
+    def _branch(self, n: int, end: Instruction, path: Formula, registers: Registers) -> list[Edge]:
         successors = self.cfg.blocks[n].successors
         if end.guard is None:
             return [Edge(n, successors[0], path, registers)]
@@ -257,11 +266,11 @@ class Execution:
             edges.append(Edge(n, successors[1], terms.all((path, terms.negated(condition))), dict(registers)))
         return edges
 
-    def _note_branch(self, end: Instruction, condition: Condition, path: Condition, n: int) -> None:
+    def _note_branch(self, end: Instruction, condition: Formula, path: Formula, n: int) -> None:
         if self.recording:
-            self.trace.branches.append(Branch(end, condition, path, n))
+            self.trace.branches.append(SymbolicBranch(end, condition, path, n))
 
-    def _barrier(self, end: Instruction, registers: Registers, path: Condition, n: int) -> None:
+    def _barrier(self, end: Instruction, registers: Registers, path: Formula, n: int) -> None:
         problem = ""
         operands = end.operands[1:] if "red" in end.modifiers else end.operands
         if "red" in end.modifiers:
@@ -282,26 +291,26 @@ class Execution:
 
     # --- instructions
 
-    def _predicate(self, operation: Operation, registers: Registers) -> Condition:
+    def _predicate(self, operation: Operation, registers: Registers) -> Formula:
         guard = operation.guard
         if guard is None:
             return self.terms.true
         condition = self._flag(guard, registers)
         return self.terms.negated(condition) if operation.negated else condition
 
-    def _flag(self, register: Register, registers: Registers) -> Condition:
+    def _flag(self, register: Register, registers: Registers) -> Formula:
         value = registers.get(register.name)
-        if not isinstance(value, Condition):
+        if not isinstance(value, Formula):
             value = registers[register.name] = self.terms.fresh_flag(register.name, THREAD)
         return value
 
-    def bits(self, path: Condition) -> Bits:
+    def bits(self, path: Formula) -> Bits:
         """Arithmetic at a place with this path condition."""
         return Bits(self.terms, self.prover, path, asks=self.recording)
 
     def _step(
-        self, operation: Operation, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
-    ) -> Condition | None:
+        self, operation: Operation, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]
+    ) -> Formula | None:
         """Execute an operation. Returns what holds after it, if a guarded one ends the thread."""
         guard = self._predicate(operation, registers)
         if guard is self.terms.false:
@@ -328,7 +337,7 @@ class Execution:
                 registers[register.name] = self._anything(register, target.name)
 
     def _instruction(
-        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
+        self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]
     ) -> None:
         opcode = i.opcode
         if opcode in ("ld", "ldu"):
@@ -372,7 +381,7 @@ class Execution:
         """Note that a new variable may differ in each iteration of the loops around it."""
         self.trace.scopes[next(value.atoms())] = self.inside if loops is None else loops
 
-    def _lanes(self, i: Instruction, registers: Registers, path: Condition, n: int) -> None:
+    def _lanes(self, i: Instruction, registers: Registers, path: Formula, n: int) -> None:
         """An instruction for which the lanes of a warp meet."""
         problem = ""
         if "sync" in i.modifiers and i.opcode not in ("mma", "movmatrix") and "aligned" not in i.modifiers:
@@ -383,7 +392,7 @@ class Execution:
         if self.recording:
             self.trace.meetings.append(Meeting(i, path, n, True, problem))
 
-    def _compute(self, i: Instruction, registers: Registers, path: Condition) -> None:
+    def _compute(self, i: Instruction, registers: Registers, path: Formula) -> None:
         opcode, operands = i.opcode, i.operands
         terms, b = self.terms, self.bits(path)
         if opcode == "setp":
@@ -391,7 +400,7 @@ class Execution:
             return
         target = operands[0]
         given = [self._value(o, registers) for o in operands[1:]]
-        if opcode == "selp" and isinstance(given[2], Condition):
+        if opcode == "selp" and isinstance(given[2], Formula):
             result: Value = self.choose(given[2], given[0], given[1])
         elif opcode in ("mov", "cvta") and len(given) == 1:
             if isinstance(target, Vector):
@@ -423,7 +432,7 @@ class Execution:
                     else terms.function(f"{i.mnemonic}.{number}", given, type_range(False, 64))
                 )
 
-    def _note_widening(self, i: Instruction, given: Iterable[Poly], path: Condition, result: Value) -> None:
+    def _note_widening(self, i: Instruction, given: Iterable[Poly], path: Formula, result: Value) -> None:
         """Note 32-bit sums and products that may have wrapped."""
         if not self.recording or not isinstance(result, Poly):
             return
@@ -446,9 +455,9 @@ class Execution:
         other = terms.negated(condition)
         if len(given) == 3:
             third = given[2]
-            if not isinstance(third, Condition):
+            if not isinstance(third, Formula):
                 raise Unsupported("a predicate is not known", i)
-            combine: Callable[..., Condition]
+            combine: Callable[..., Formula]
             if "and" in i.modifiers:
                 combine = lambda c: terms.all((c, third))  # noqa: E731
             elif "or" in i.modifiers:
@@ -462,14 +471,14 @@ class Execution:
             if isinstance(operand, Register):
                 registers[operand.name] = value
 
-    def _exclusive(self, a: Condition, b: Condition) -> Condition:
+    def _exclusive(self, a: Formula, b: Formula) -> Formula:
         terms = self.terms
         return terms.any((terms.all((a, terms.negated(b))), terms.all((terms.negated(a), b))))
 
-    def _logic(self, i: Instruction, given: Sequence[Value]) -> Condition:
+    def _logic(self, i: Instruction, given: Sequence[Value]) -> Formula:
         """An instruction whose result is a predicate."""
         terms = self.terms
-        flags = [g for g in given if isinstance(g, Condition)]
+        flags = [g for g in given if isinstance(g, Formula)]
         if len(flags) == len(given):
             if i.opcode == "and":
                 return terms.all(flags)
@@ -567,14 +576,14 @@ class Execution:
         space: str,
         address: Poly,
         size: int,
-        path: Condition,
+        path: Formula,
         n: int,
         loops: tuple[int, ...],
     ) -> None:
         if self.recording:
-            self.trace.accesses.append(Access(i, kind, space, address, size, path, n, loops))  # type: ignore[arg-type]
+            self.trace.accesses.append(SymbolicAccess(i, kind, space, address, size, path, n, loops))  # type: ignore[arg-type]
 
-    def _load(self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]) -> None:
+    def _load(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, signed = self._form(i)
         target, source = i.operands[0], i.operands[1]
         targets = target.elements if isinstance(target, Vector) else (target,)
@@ -589,7 +598,7 @@ class Execution:
                 registers[element.name] = self._memory_value(i, where, space, size, signed, path)
 
     def _memory_value(
-        self, i: Instruction, where: Poly, space: str, size: int, signed: bool, path: Condition
+        self, i: Instruction, where: Poly, space: str, size: int, signed: bool, path: Formula
     ) -> Poly:
         """What a load returns."""
         region = self.region_of(where)
@@ -644,9 +653,7 @@ class Execution:
                     value = self._anything(element, name)
             registers[element.name] = value
 
-    def _store(
-        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
-    ) -> None:
+    def _store(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, _ = self._form(i)
         target, source = i.operands[0], i.operands[1]
         if space == "param":
@@ -659,9 +666,7 @@ class Execution:
             raise Unsupported("a parameter is written at a computed address", i)
         self._note(i, "write", space, self._address(target, registers, i), size * count, path, n, loops)
 
-    def _atomic(
-        self, i: Instruction, registers: Registers, path: Condition, n: int, loops: tuple[int, ...]
-    ) -> None:
+    def _atomic(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, _ = self._form(i)
         where = i.operands[0] if i.opcode == "red" else i.operands[1]
         kind = "write" if "cta" in i.modifiers and space != "shared" else "atomic"
@@ -675,7 +680,7 @@ def _line(i: Operation) -> int:
 
 
 def forks(cfg: Cfg) -> dict[int, int]:
-    """By block where paths meet: the block where they have parted. All threads that leave the one come to the
+    """By block where paths meet: the block where they have parted. All threads that leave the one reach the
     other, with no loop between them, so the condition to be there is the same."""
     before = _dominators(cfg)
     after = control.postdominators(cfg)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from kcheck.prover.bits import Bits, type_range
-from kcheck.prover.terms import Condition, Poly
+from kcheck.prover.terms import Formula, Poly
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
-Value: TypeAlias = Poly | Condition
+Value: TypeAlias = Poly | Formula
 
 
 def _kind(i: Instruction, last: bool = True) -> tuple[bool, int]:
@@ -193,7 +193,7 @@ def _of_float(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly:
 _OPERATORS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
-def compared(b: Bits, i: Instruction, given: Sequence[Value]) -> Condition:
+def compared(b: Bits, i: Instruction, given: Sequence[Value]) -> Formula:
     """The comparison of ``setp`` or ``set``, without the predicate that it is combined with."""
     operator = i.modifiers[0]
     left, right = given[0], given[1]

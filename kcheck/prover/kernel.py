@@ -12,12 +12,12 @@ from kcheck.generator import element_type
 from kcheck.model import NameArg, NumberArg, NumelArg, StrideArg
 from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
-from kcheck.prover.execute import Execution
+from kcheck.prover.execute import SymbolicExecution
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Condition, Poly, Terms
-from kcheck.prover.variants import Slot, Variant
+from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Formula, Poly, Terms
+from kcheck.prover.variants import SpecVariant, VariantSlot
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import inline
 from kcheck.ptx.analysis.kernel_facts import param_slots
@@ -50,18 +50,18 @@ class Question:
     barriers then get one value."""
 
 
-def execute(variant: Variant, terms: Terms, prover: Prover) -> Question:
+def execute(variant: SpecVariant, terms: Terms, prover: Prover) -> Question:
     """Execute the kernel of a variant.
 
     Raises:
         Unsupported: something in it has no model.
-        Late: the time is over.
+        ProofTimeout: the time is over.
     """
     return _Builder(variant, terms, prover).question()
 
 
 class _Builder:
-    def __init__(self, variant: Variant, terms: Terms, prover: Prover) -> None:
+    def __init__(self, variant: SpecVariant, terms: Terms, prover: Prover) -> None:
         self.variant = variant
         self.terms = terms
         self.prover = prover
@@ -88,7 +88,7 @@ class _Builder:
         self._classes()
         specials = self._specials()
         self._variables()
-        execution = Execution(
+        execution = SymbolicExecution(
             self.terms,
             self.prover,
             self.function,
@@ -201,7 +201,7 @@ class _Builder:
                 self._confirm(value, place, slot)
         return found, {place.name: place.offset for place in slots}
 
-    def _value(self, slot: Slot, size: int) -> Poly | None:
+    def _value(self, slot: VariantSlot, size: int) -> Poly | None:
         terms, argument = self.terms, slot.argument
         if slot.part == "unused":
             return terms.zero
@@ -232,14 +232,14 @@ class _Builder:
                 self.prover.add(terms.compare("ge", stride, terms.number(low)))
             return stride
         if isinstance(argument, NumelArg):
-            return self._value(Slot(NameArg(argument.array, None, argument.span), "items"), size)
+            return self._value(VariantSlot(NameArg(argument.array, None, argument.span), "items"), size)
         if isinstance(argument, NumberArg):
             if argument.value is None:
                 return terms.zero
             return terms.number(int(argument.value)) if isinstance(argument.value, int) else None
         raise Unsupported("an argument is a struct")
 
-    def _confirm(self, value: Poly, place: ParamSlot, slot: Slot) -> None:
+    def _confirm(self, value: Poly, place: ParamSlot, slot: VariantSlot) -> None:
         """Compare a parameter with the bytes of the launch of the variant's case."""
         case, arrays = self.variant.arrays.case, self.variant.arrays
 
@@ -261,7 +261,7 @@ class _Builder:
         if number % (1 << 8 * place.size) != passed and not isinstance(slot.argument, StrideArg):
             raise Unsupported(f"parameter {place.name} is not what the spec says")
 
-    def _is_empty(self, slot: Slot) -> bool:
+    def _is_empty(self, slot: VariantSlot) -> bool:
         assert isinstance(slot.argument, NameArg)
         shape = self.variant.arrays.allocation(slot.argument.name).shape
         return 0 in shape or 1 in shape
@@ -335,7 +335,7 @@ class _Builder:
         return value
 
 
-def missing_class(found: Sequence[Variant]) -> str:
+def missing_class(found: Sequence[SpecVariant]) -> str:
     """A combination of the classes of integers for which Triton would compile another kernel than those found, in
     words; empty if a case of each combination that the spec allows was found.
 
@@ -361,7 +361,7 @@ def missing_class(found: Sequence[Variant]) -> str:
     return ""
 
 
-def class_conditions(q: Question, variant: Variant, classes: Mapping[int, str]) -> list[Condition]:
+def class_conditions(q: Question, variant: SpecVariant, classes: Mapping[int, str]) -> list[Formula]:
     """What the classes of values that Triton compiles for say about the arguments."""
     assert variant.spec.launch is not None
     builder_terms = q.terms
@@ -381,7 +381,7 @@ def class_conditions(q: Question, variant: Variant, classes: Mapping[int, str]) 
     return found
 
 
-def argument_value(q: Question, variant: Variant, number: int) -> Poly | None:
+def argument_value(q: Question, variant: SpecVariant, number: int) -> Poly | None:
     """An integer argument as a term; None for another."""
     assert variant.spec.launch is not None
     argument = variant.spec.launch.args[number]
@@ -397,7 +397,7 @@ def argument_value(q: Question, variant: Variant, number: int) -> Poly | None:
     return None
 
 
-def pair_facts(q: Question, loads: list[Atom]) -> list[Condition]:
+def pair_facts(q: Question, loads: list[Atom]) -> list[Formula]:
     """What is known about two elements of one index array."""
     terms, found = q.terms, []
     for a, b in combinations(loads, 2):

@@ -1,6 +1,6 @@
 """A loop for any number of iterations.
 
-The body is executed twice. The first time, each register that the loop changes is a variable of its own, which
+The body is executed twice. The first time, each register that the loop changes is a separate variable, which
 shows how an iteration changes it:
 
 - by a constant amount: the register is ``first + k * amount`` in iteration ``k``, modulo the width of the
@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.bits import type_range
-from kcheck.prover.execute import STORED, Edge, Execution, Registers
+from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution
 from kcheck.prover.instructions import Value
-from kcheck.prover.terms import THREAD, UNIFORM, Atom, Condition, Poly, Terms, atoms_below
+from kcheck.prover.terms import THREAD, UNIFORM, Atom, Formula, Poly, Terms, atoms_below
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.types import TYPES
 
@@ -42,14 +42,14 @@ class _Body:
 
     starts: dict[str, Value]
     ends: Registers
-    again: Condition | None
+    again: Formula | None
     leaving: list[Edge]
 
 
 class LoopSummary:
     """Executes loops of one kernel."""
 
-    def __init__(self, execution: Execution) -> None:
+    def __init__(self, execution: SymbolicExecution) -> None:
         self._of = execution
         self._levels: dict[tuple[int, tuple[int, ...]], dict[str, int]] = {}
         self._count = 0
@@ -192,7 +192,7 @@ class LoopSummary:
     def _delayed(
         self, start: Edge, body: _Body, counter: Atom, found: Registers, left: list[str], inside: tuple[int, ...]
     ) -> list[str]:
-        """Find the registers that an iteration computes from those that are known. Returns the other ones."""
+        """Find the registers that an iteration computes from known ones. Returns the other ones."""
         terms = self._of.terms
         k = terms.of(counter)
         variables = {next(v.atoms()): name for name, v in body.starts.items() if isinstance(v, Poly)}
@@ -248,7 +248,7 @@ class LoopSummary:
                 left.remove(name)
         return self._delayed(start, body, counter, found, left, inside)
 
-    def _is_constant(self, term: Poly | Condition, variables: dict[Atom, str], inside: tuple[int, ...]) -> bool:
+    def _is_constant(self, term: Poly | Formula, variables: dict[Atom, str], inside: tuple[int, ...]) -> bool:
         """Whether a term is the same in each iteration."""
         scopes, number = self._of.trace.scopes, inside[-1]
         for atom in atoms_below(term, set()):
@@ -279,7 +279,7 @@ class LoopSummary:
         return terms.replaced(first, lambda atom: previous if atom is counter else None, {})
 
     def _is_constant_but(
-        self, term: Poly | Condition, counter: Atom, variables: dict[Atom, str], inside: tuple[int, ...]
+        self, term: Poly | Formula, counter: Atom, variables: dict[Atom, str], inside: tuple[int, ...]
     ) -> bool:
         scopes, number = self._of.trace.scopes, inside[-1]
         for atom in atoms_below(term, set()):
@@ -297,7 +297,7 @@ class LoopSummary:
         variable = body.starts[name]
         end, first = body.ends.get(name), start.registers.get(name)
         level = THREAD if inside[-1] in of.divergent else variable.level  # threads leave in different iterations
-        if isinstance(variable, Condition):
+        if isinstance(variable, Formula):
             return terms.fresh_flag(name, level)
         width = _width(of, name)
         found = terms.fresh(name, type_range(True, width), level)
@@ -322,7 +322,7 @@ class LoopSummary:
         first: Poly,
         end: Poly,
         start: Edge,
-        again: Condition,
+        again: Formula,
         width: int,
     ) -> None:
         """Note which of a few limits hold at first and are kept by each iteration."""
@@ -359,7 +359,7 @@ class LoopSummary:
         for guess in kept:
             of.prover.add(terms.any((outside, guess)), (own,))
 
-    def _at(self, guess: Condition, own: Atom, value: Poly) -> Condition:
+    def _at(self, guess: Formula, own: Atom, value: Poly) -> Formula:
         return self._of.terms.replaced_condition(guess, lambda atom: value if atom is own else None, {})
 
     # --- what holds in iteration k
@@ -396,7 +396,7 @@ class LoopSummary:
             for rule in (rule for one in held for rule in self._rules(one, counter, start)):
                 of.prover.add(terms.any((first, rule)), (counter,))
 
-    def _rules(self, now: Condition, counter: Atom, start: Edge) -> Iterator[Condition]:
+    def _rules(self, now: Formula, counter: Atom, start: Edge) -> Iterator[Formula]:
         """What a comparison that held at the end of each earlier iteration says about iteration ``k``."""
         terms = self._of.terms
         previous = terms.minus(terms.of(counter), terms.one)
@@ -404,7 +404,7 @@ class LoopSummary:
         yield back
         if now.kind == "not":
             inner = now.arguments[0]
-            if isinstance(inner, Condition) and inner.kind == "cmp" and inner.arguments[0] == "eq":
+            if isinstance(inner, Formula) and inner.kind == "cmp" and inner.arguments[0] == "eq":
                 yield from self._count_to(inner, counter, start)
         if now.kind == "cmp" and now.arguments[0] in ("lt", "le"):
             yield from self._below(now, counter, start)
@@ -430,7 +430,7 @@ class LoopSummary:
             return None
         return first, amount, typed
 
-    def _below(self, now: Condition, counter: Atom, start: Edge) -> Iterator[Condition]:
+    def _below(self, now: Formula, counter: Atom, start: Edge) -> Iterator[Formula]:
         """``value < limit`` with a value that grows, or ``limit < value`` with one that shrinks, as integers."""
         terms = self._of.terms
         operator, left, right = now.arguments
@@ -464,7 +464,7 @@ class LoopSummary:
 
         return Bits(self._of.terms, self._of.prover, start.path, asks=True)
 
-    def _count_to(self, equal: Condition, counter: Atom, start: Edge) -> Iterator[Condition]:
+    def _count_to(self, equal: Formula, counter: Atom, start: Edge) -> Iterator[Formula]:
         """``value != limit`` with a value that reaches the limit exactly: ``k`` is at most the steps to it."""
         terms = self._of.terms
         _, left, right = equal.arguments
@@ -498,7 +498,7 @@ class _FirstSides:
     def poly(self, term: Poly) -> Poly:
         return self._terms.replaced(term, self._by, self._seen)
 
-    def condition(self, condition: Condition) -> Condition:
+    def condition(self, condition: Formula) -> Formula:
         return self._terms.replaced_condition(condition, self._by, self._seen)
 
     def _by(self, atom: Atom) -> Poly | None:
@@ -509,7 +509,7 @@ class _FirstSides:
         return self.poly(side)
 
 
-def _has_inner_flag(term: Poly | Condition) -> bool:
+def _has_inner_flag(term: Poly | Formula) -> bool:
     """Whether a term depends on a condition of which nothing is known: it may differ in each iteration."""
     seen: set[object] = set()
     pending: list[object] = [term]
@@ -518,14 +518,14 @@ def _has_inner_flag(term: Poly | Condition) -> bool:
         if one in seen:
             continue
         seen.add(one)
-        if isinstance(one, Condition) and one.kind == "flag":
+        if isinstance(one, Formula) and one.kind == "flag":
             return True
         if isinstance(one, Poly):
             pending.extend(one.atoms())
-        elif isinstance(one, Atom | Condition):
-            pending.extend(a for a in one.arguments if isinstance(a, Poly | Condition))
+        elif isinstance(one, Atom | Formula):
+            pending.extend(a for a in one.arguments if isinstance(a, Poly | Formula))
     return False
 
 
-def _width(of: Execution, name: str) -> int:
+def _width(of: SymbolicExecution, name: str) -> int:
     return max(32, TYPES[of.live.types[name]].bits)

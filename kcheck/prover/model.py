@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Literal
 
 from kcheck.dataclass import dataclass
-from kcheck.prover.terms import Atom, Condition, Poly
+from kcheck.prover.terms import Atom, Formula, Poly
 from kcheck.ptx.syntax.ast import Loc, Operation
 
 
@@ -56,7 +56,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Access:
+class SymbolicAccess:
     """One access of an instruction.
 
     Attributes:
@@ -71,7 +71,7 @@ class Access:
     space: str
     address: Poly
     size: int
-    path: Condition
+    path: Formula
     block: int
     loops: tuple[int, ...]
 
@@ -83,17 +83,17 @@ class Widening:
     operation: Operation
     value: Poly
     signed: bool
-    path: Condition
+    path: Formula
     result: Poly
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Branch:
+class SymbolicBranch:
     """A branch that may go two ways."""
 
     operation: Operation
-    condition: Condition
-    path: Condition
+    condition: Formula
+    path: Formula
     block: int
 
 
@@ -102,7 +102,7 @@ class Meeting:
     """A barrier, or an instruction for which the lanes of a warp meet (``whole_warp``)."""
 
     operation: Operation
-    path: Condition
+    path: Formula
     block: int
     whole_warp: bool
     problem: str = ""
@@ -118,9 +118,9 @@ class Trace:
         divergent: the loops that threads of a block may leave in different iterations.
     """
 
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[SymbolicAccess] = field(default_factory=list)
     widenings: list[Widening] = field(default_factory=list)
-    branches: list[Branch] = field(default_factory=list)
+    branches: list[SymbolicBranch] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
     counters: dict[int, list[Atom]] = field(default_factory=dict)
     scopes: dict[Atom, tuple[int, ...]] = field(default_factory=dict)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
-from kcheck.prover.model import Access
-from kcheck.prover.terms import BLOCK, THREAD, Atom, Condition, Poly
+from kcheck.prover.model import SymbolicAccess
+from kcheck.prover.terms import BLOCK, THREAD, Atom, Formula, Poly
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.opcodes import BARRIERS
 
@@ -34,7 +34,7 @@ class Sharing:
 
 
 class Renaming:
-    """The terms of a second thread."""
+    """The terms of another thread."""
 
     def __init__(self, q: Question, sharing: Sharing, *, same_block: bool) -> None:
         self._q = q
@@ -42,18 +42,18 @@ class Renaming:
         self._same_block = same_block
         self._level = THREAD if same_block else BLOCK
         self._seen: dict[object, object] = {"flags": "'"}
-        self._facts: list[Condition] = []
+        self._facts: list[Formula] = []
         self._loops = {atom: loop for loop, atoms in q.trace.counters.items() for atom in atoms}
 
     def poly(self, term: Poly) -> Poly:
         """A term as the second thread has it."""
         return self._q.terms.replaced(term, self._by, self._seen)
 
-    def condition(self, condition: Condition) -> Condition:
+    def condition(self, condition: Formula) -> Formula:
         """A condition as the second thread has it."""
         return self._q.terms.replaced_condition(condition, self._by, self._seen)
 
-    def facts(self) -> list[Condition]:
+    def facts(self) -> list[Formula]:
         """What holds for the terms of the second thread, as it does for those of the first one."""
         done: set[Atom] = set()
         while True:
@@ -66,7 +66,7 @@ class Renaming:
                 if self._seen[atom] is not self._q.terms.of(atom):
                     self._facts += [self.condition(fact) for fact in known[atom]]
 
-    def differ(self) -> Condition:
+    def differ(self) -> Formula:
         """That it is another thread."""
         terms = self._q.terms
         ids = self._q.threads if self._same_block else self._q.blocks
@@ -101,7 +101,7 @@ class Renaming:
         return all(self._sharing.ahead.get(loop) == 0 or loop in self._sharing.left for loop in loops)
 
 
-def sharings(q: Question, a: Access, b: Access) -> Iterator[Sharing]:
+def sharings(q: Question, a: SymbolicAccess, b: SymbolicAccess) -> Iterator[Sharing]:
     """The ways in which an access of one thread and one of another may be in no order, if barriers converge."""
     found: set[tuple[object, ...]] = set()
     starts = [-1, *(n for n in q.cfg.order if _is_barrier(q, n))]
@@ -116,7 +116,7 @@ def sharings(q: Question, a: Access, b: Access) -> Iterator[Sharing]:
                     inside = [loop in x.loops for x in (a, b)]
                     if all(inside) and exact and _advances_once(q, loop):
                         ahead[loop] = (loop in two) - (loop in one)
-                        # In another iteration of this loop, an inner one has begun anew.
+                        # In another iteration of this loop, an inner one has begun again.
                         exact = ahead[loop] == 0 and loop not in one
                     elif not all(inside):
                         exact = False

@@ -11,12 +11,12 @@ from itertools import pairwise
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
-from kcheck.prover.model import Access, Region
-from kcheck.prover.terms import Atom, Condition, Monomial, Poly, Terms
+from kcheck.prover.model import Region, SymbolicAccess
+from kcheck.prover.terms import Atom, Formula, Monomial, Poly, Terms
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Place:
+class SplitOffset:
     """Where an access is, under a condition.
 
     Attributes:
@@ -26,20 +26,20 @@ class Place:
 
     region: Region | None
     offset: Poly
-    path: Condition
+    path: Formula
 
 
-def places(q: Question, access: Access) -> Iterator[Place]:
+def places(q: Question, access: SymbolicAccess) -> Iterator[SplitOffset]:
     """The places of an access: more than one if the address is that of one array or of another."""
     yield from _split(q, access.address, access.path, 0)
 
 
-def _split(q: Question, address: Poly, path: Condition, depth: int) -> Iterator[Place]:
+def _split(q: Question, address: Poly, path: Formula, depth: int) -> Iterator[SplitOffset]:
     terms = q.terms
     choice = next((a for a in address.atoms() if a.kind == "if" and _has_base(a)), None)
     if choice is not None and depth < 6:
         condition, then, other = choice.arguments
-        assert isinstance(condition, Condition)
+        assert isinstance(condition, Formula)
         for holds, value in ((condition, then), (terms.negated(condition), other)):
             assert isinstance(value, Poly)
             narrowed = terms.all((path, holds))
@@ -51,9 +51,9 @@ def _split(q: Question, address: Poly, path: Condition, depth: int) -> Iterator[
     bases = [(m, f) for m, f in address.terms if any(a.kind == "base" for a in m)]
     if len(bases) == 1 and bases[0][1] == 1 and len(bases[0][0]) == 1:
         base = bases[0][0][0]
-        yield Place(q.regions.get(base), terms.minus(address, terms.of(base)), path)
+        yield SplitOffset(q.regions.get(base), terms.minus(address, terms.of(base)), path)
     else:
-        yield Place(None, address, path)
+        yield SplitOffset(None, address, path)
 
 
 def _has_base(atom: Atom) -> bool:
@@ -65,7 +65,7 @@ def _has_base(atom: Atom) -> bool:
 def indices(terms: Terms, region: Region, offset: Poly) -> tuple[Poly, ...] | None:
     """The index along each axis, as far as the form of the sum tells; None if it does not.
 
-    The indices are right if each is within its axis; that is a question of its own.
+    The indices are right if each is within its axis; that is a separate question.
     """
     if not region.strides:
         whole = terms.exact_quotient(offset, region.itemsize)
@@ -93,7 +93,7 @@ def _rank(stride: Poly) -> tuple[int, int, int]:
     if len(stride.terms) != 1:
         return 0, 0, 0
     monomial, factor = stride.terms[0]
-    # A stride that is a variable of its own has no order, but must be split off before a constant.
+    # A stride that is a separate variable has no order, but must be split off before a constant.
     return len(monomial), abs(factor), 0
 
 

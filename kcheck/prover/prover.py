@@ -10,13 +10,13 @@ from typing import Any
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
-from kcheck.prover.terms import Atom, Condition, Poly, Terms, atoms_below
+from kcheck.prover.terms import Atom, Formula, Poly, Terms, atoms_below
 
 _STEPS = 400_000
 """The resource limit of one question, in units of the solver: about a second."""
 
 
-class Late(Exception):
+class ProofTimeout(Exception):
     """The time of a kernel is over."""
 
 
@@ -57,17 +57,17 @@ class Prover:
 
     def __init__(self, terms: Terms, seconds: float) -> None:
         self.terms = terms
-        self.facts: dict[Atom, list[Condition]] = {}
-        self._given: dict[Condition, None] = {}
+        self.facts: dict[Atom, list[Formula]] = {}
+        self._given: dict[Formula, None] = {}
         self._deadline = time.process_time() + seconds
-        self._known: dict[tuple[Condition, ...], Answer] = {}
+        self._known: dict[tuple[Formula, ...], Answer] = {}
         self._z3: Any = import_module("z3")
         self._encoders = {linear: _Encoder(self._z3, linear) for linear in (True, False)}
         self.questions = 0
-        self.pairs: Callable[[list[Atom]], list[Condition]] = lambda loads: []
+        self.pairs: Callable[[list[Atom]], list[Formula]] = lambda loads: []
         """What is known about pairs of the loads in a question."""
 
-    def add(self, condition: Condition, about: Iterable[Atom] | None = None) -> None:
+    def add(self, condition: Formula, about: Iterable[Atom] | None = None) -> None:
         """A condition that holds, whenever one of its variables occurs in a question.
 
         Args:
@@ -82,7 +82,7 @@ class Prover:
         for atom in owners:
             self.facts.setdefault(atom, []).append(condition)
 
-    def holds(self, path: Condition, goal: Condition, *, steps: int = _STEPS) -> bool:
+    def holds(self, path: Formula, goal: Formula, *, steps: int = _STEPS) -> bool:
         """Whether the goal holds wherever the path condition does. ``steps``: the limit of the question."""
         if goal is self.terms.true or path is self.terms.false:
             return True
@@ -92,7 +92,7 @@ class Prover:
             return True
         return self.together((path, self.terms.negated(goal)), steps=steps).kind == "no"
 
-    def within(self, path: Condition, value: Poly, low: int, high: int, *, steps: int = _STEPS) -> bool:
+    def within(self, path: Formula, value: Poly, low: int, high: int, *, steps: int = _STEPS) -> bool:
         """Whether a value is in a range wherever the path condition holds."""
         least, most = value.bounds
         terms = self.terms
@@ -104,11 +104,11 @@ class Prover:
             path, terms.compare("le", value, terms.number(high)), steps=steps
         )
 
-    def together(self, conditions: Iterable[Condition], *, steps: int = _STEPS) -> Answer:
+    def together(self, conditions: Iterable[Formula], *, steps: int = _STEPS) -> Answer:
         """Whether conditions can hold together.
 
         Raises:
-            Late: the time of the kernel is over.
+            ProofTimeout: the time of the kernel is over.
         """
         whole = self.terms.all(conditions)
         if whole is self.terms.false:
@@ -118,7 +118,7 @@ class Prover:
         if key in self._known:
             return self._known[key]
         if time.process_time() > self._deadline:
-            raise Late
+            raise ProofTimeout
         self.questions += 1
         asked = self._with_facts(parts)
         linear = self._ask(asked, True, steps)
@@ -130,7 +130,7 @@ class Prover:
         self._known[key] = found
         return found
 
-    def _with_facts(self, parts: Iterable[Condition]) -> tuple[Condition, ...]:
+    def _with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
         """The conditions, and what is known about their atoms."""
         found = dict.fromkeys(parts)
         seen: set[object] = set()
@@ -151,7 +151,7 @@ class Prover:
                             pending.append(fact)
         return tuple(found)
 
-    def _ask(self, conditions: tuple[Condition, ...], linear: bool, steps: int) -> Answer:
+    def _ask(self, conditions: tuple[Formula, ...], linear: bool, steps: int) -> Answer:
         z3, encoder = self._z3, self._encoders[linear]
         solver = z3.Solver() if linear else z3.SolverFor("QF_NIA")
         solver.set("rlimit", steps)
@@ -173,20 +173,20 @@ class Prover:
         return Answer("yes", values)
 
 
-def _inside(conditions: Iterable[Condition]) -> Iterator[Poly | Condition | Atom]:
+def _inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
     """The conditions and everything in them, each once."""
     seen: set[object] = set()
-    pending: list[Poly | Condition | Atom] = list(conditions)
+    pending: list[Poly | Formula | Atom] = list(conditions)
     while pending:
         one = pending.pop()
         if one not in seen:
             seen.add(one)
             yield one
             inner = one.atoms() if isinstance(one, Poly) else one.arguments
-            pending.extend(part for part in inner if isinstance(part, Poly | Condition | Atom))
+            pending.extend(part for part in inner if isinstance(part, Poly | Formula | Atom))
 
 
-def _is_product(condition: Condition) -> bool:
+def _is_product(condition: Formula) -> bool:
     polys = (one for one in _inside((condition,)) if isinstance(one, Poly))
     return any(len(monomial) > 1 for one in polys for monomial, _ in one.terms)
 
@@ -201,12 +201,12 @@ class _Encoder:
         self._about: dict[object, tuple[Any, ...]] = {}
         """What defines an atom or a product, as formulas."""
 
-    def condition(self, condition: Condition) -> Any:
+    def condition(self, condition: Formula) -> Any:
         if condition not in self._made:
             self._made[condition] = self._condition(condition)
         return self._made[condition]
 
-    def _condition(self, condition: Condition) -> Any:
+    def _condition(self, condition: Formula) -> Any:
         z3, given = self._z3, condition.arguments
         match condition.kind:
             case "true" | "false":
@@ -284,7 +284,7 @@ class _Encoder:
             case _:
                 return ()
 
-    def definitions(self, conditions: Iterable[Condition]) -> list[Any]:
+    def definitions(self, conditions: Iterable[Formula]) -> list[Any]:
         """The meanings of all atoms and products in conditions."""
         found: dict[object, None] = {}
         for one in _inside(conditions):

@@ -100,7 +100,7 @@ class Poly:
         return " + ".join(parts)
 
 
-class Condition:
+class Formula:
     """A condition: ``true``, ``cmp`` of two values, ``and``, ``or``, ``not``, or an unknown one (``flag``).
 
     A comparison has the arguments (operator, left, right), of integers: operators are ``lt``, ``le``, ``eq``,
@@ -167,7 +167,7 @@ class Terms:
     def __init__(self) -> None:
         self._atoms: dict[tuple[object, ...], Atom] = {}
         self._polys: dict[tuple[tuple[Monomial, int], ...], Poly] = {}
-        self._conditions: dict[tuple[object, ...], Condition] = {}
+        self._conditions: dict[tuple[object, ...], Formula] = {}
         self._fresh = 0
         self.true = self._condition("true", ())
         self.false = self._condition("false", ())
@@ -272,7 +272,7 @@ class Terms:
             return self.minus(again, self.number(low // m * m))
         return self.of(self.atom("mod", (rest, m), (0, m - 1), rest.level))
 
-    def either(self, condition: Condition, a: Poly, b: Poly) -> Poly:
+    def either(self, condition: Formula, a: Poly, b: Poly) -> Poly:
         """``a`` if the condition holds, otherwise ``b``."""
         if a is b or condition is self.true:
             return a
@@ -280,7 +280,7 @@ class Terms:
             return b
         if condition.kind == "not":
             inner = condition.arguments[0]
-            assert isinstance(inner, Condition)
+            assert isinstance(inner, Formula)
             return self.either(inner, b, a)
         (a0, a1), (b0, b1) = a.bounds, b.bounds
         bounds = (
@@ -313,30 +313,30 @@ class Terms:
     def function(self, name: str, arguments: Iterable[object], bounds: Bounds) -> Poly:
         """Any function: equal arguments give equal results."""
         given = tuple(arguments)
-        level = max((a.level for a in given if isinstance(a, Poly | Condition)), default=UNIFORM)
+        level = max((a.level for a in given if isinstance(a, Poly | Formula)), default=UNIFORM)
         return self.of(self.atom("fn", (name, *given), bounds, level))
 
     # --- conditions
 
-    def _condition(self, kind: str, arguments: tuple[object, ...]) -> Condition:
+    def _condition(self, kind: str, arguments: tuple[object, ...]) -> Formula:
         key = (kind, *arguments)
         found = self._conditions.get(key)
         if found is None:
-            level = max((a.level for a in arguments if isinstance(a, Poly | Condition)), default=UNIFORM)
-            found = self._conditions[key] = Condition(kind, arguments, level)
+            level = max((a.level for a in arguments if isinstance(a, Poly | Formula)), default=UNIFORM)
+            found = self._conditions[key] = Formula(kind, arguments, level)
         return found
 
-    def flag(self, name: str, arguments: Iterable[object] = (), level: int = UNIFORM) -> Condition:
+    def flag(self, name: str, arguments: Iterable[object] = (), level: int = UNIFORM) -> Formula:
         """Any condition: equal arguments give equal results."""
         found = self._condition("flag", (name, *arguments))
         found.level = max(found.level, level)
         return found
 
-    def fresh_flag(self, name: str, level: int = THREAD) -> Condition:
+    def fresh_flag(self, name: str, level: int = THREAD) -> Formula:
         self._fresh += 1
         return self.flag(f"{name}#{self._fresh}", (), level)
 
-    def compare(self, operator: str, a: Poly, b: Poly) -> Condition:
+    def compare(self, operator: str, a: Poly, b: Poly) -> Formula:
         """``lt``, ``le``, ``gt``, ``ge``, ``eq`` or ``ne`` of two integers."""
         if operator in ("gt", "ge"):
             return self.compare({"gt": "lt", "ge": "le"}[operator], b, a)
@@ -356,10 +356,10 @@ class Terms:
             return self.negated(self.compare("eq", a, b))
         return self._condition("cmp", (operator, a, b))
 
-    def _of_choice(self, atom: Atom, operator: str, other: Poly) -> Condition | None:
+    def _of_choice(self, atom: Atom, operator: str, other: Poly) -> Formula | None:
         """``(c ? 1 : 0) != 0`` is ``c``."""
         condition, a, b = atom.arguments
-        assert isinstance(condition, Condition)
+        assert isinstance(condition, Formula)
         assert isinstance(a, Poly)
         assert isinstance(b, Poly)
         if a.constant is None or b.constant is None:
@@ -371,22 +371,22 @@ class Terms:
             return self.negated(condition)
         return None
 
-    def negated(self, condition: Condition) -> Condition:
+    def negated(self, condition: Formula) -> Formula:
         if condition is self.true:
             return self.false
         if condition is self.false:
             return self.true
         if condition.kind == "not":
             inner = condition.arguments[0]
-            assert isinstance(inner, Condition)
+            assert isinstance(inner, Formula)
             return inner
         if condition.kind == "cmp" and condition.arguments[0] in ("lt", "le"):
             operator, a, b = condition.arguments
             return self._condition("cmp", ("le" if operator == "lt" else "lt", b, a))
         return self._condition("not", (condition,))
 
-    def all(self, conditions: Iterable[Condition]) -> Condition:
-        parts: dict[Condition, None] = {}
+    def all(self, conditions: Iterable[Formula]) -> Formula:
+        parts: dict[Formula, None] = {}
         for condition in conditions:
             if condition.kind == "and":
                 parts |= dict.fromkeys(condition.arguments)  # type: ignore[arg-type]
@@ -398,8 +398,8 @@ class Terms:
             return next(iter(parts), self.true)
         return self._condition("and", tuple(parts))
 
-    def any(self, conditions: Iterable[Condition]) -> Condition:
-        parts: dict[Condition, None] = {}
+    def any(self, conditions: Iterable[Formula]) -> Formula:
+        parts: dict[Formula, None] = {}
         for condition in conditions:
             if condition.kind == "or":
                 parts |= dict.fromkeys(condition.arguments)  # type: ignore[arg-type]
@@ -411,13 +411,13 @@ class Terms:
             return next(iter(parts), self.false)
         return self._condition("or", tuple(parts))
 
-    def conjuncts(self, condition: Condition) -> tuple[Condition, ...]:
+    def conjuncts(self, condition: Formula) -> tuple[Formula, ...]:
         """The parts of a conjunction."""
         if condition is self.true:
             return ()
         return condition.arguments if condition.kind == "and" else (condition,)  # type: ignore[return-value]
 
-    def joined(self, a: Condition, b: Condition) -> Condition:
+    def joined(self, a: Formula, b: Formula) -> Formula:
         """``a or b``, with common parts taken out."""
         first, second = self.conjuncts(a), self.conjuncts(b)
         common = [part for part in first if part in second]
@@ -425,7 +425,7 @@ class Terms:
         right = self.all(part for part in second if part not in common)
         return self.all((*common, self.any((left, right))))
 
-    def decided(self, term: Poly, path: Condition) -> Poly:
+    def decided(self, term: Poly, path: Formula) -> Poly:
         """The polynomial where a path condition holds: an ``if`` that it decides is one of its sides."""
         known = set(self.conjuncts(path))
         seen: dict[object, object] = {}
@@ -434,7 +434,7 @@ class Terms:
             if atom.kind != "if":
                 return None
             condition, a, b = atom.arguments
-            assert isinstance(condition, Condition)
+            assert isinstance(condition, Formula)
             assert isinstance(a, Poly)
             assert isinstance(b, Poly)
             if condition in known:
@@ -446,10 +446,10 @@ class Terms:
     # --- substitution
 
     def replaced(self, term: Poly, by: Callable[[Atom], Poly | None], seen: dict[object, object]) -> Poly:
-        """The polynomial with atoms replaced, inside of other atoms, too.
+        """The polynomial with atoms replaced, also inside other atoms.
 
         Args:
-            by: what replaces an atom; None: its arguments are looked at.
+            by: what replaces an atom; None: its arguments are examined.
             seen: results so far; one for each ``by``.
         """
         if term in seen:
@@ -478,7 +478,7 @@ class Terms:
             self.replaced(a, by, seen)
             if isinstance(a, Poly)
             else self.replaced_condition(a, by, seen)
-            if isinstance(a, Condition)
+            if isinstance(a, Formula)
             else a
             for a in atom.arguments
         )
@@ -496,14 +496,14 @@ class Terms:
             case "read" if _is_within(new[2].bounds, atom.bounds):  # type: ignore[attr-defined]
                 return new[2]  # type: ignore[return-value]
             case _:
-                level = max((a.level for a in new if isinstance(a, Poly | Condition)), default=UNIFORM)
+                level = max((a.level for a in new if isinstance(a, Poly | Formula)), default=UNIFORM)
                 made = self.atom(atom.kind, new, atom.bounds, max(level, 0 if atom.kind != "var" else atom.level))  # type: ignore[arg-type]
                 made.needs_order = atom.needs_order
                 return self.of(made)
 
     def replaced_condition(
-        self, condition: Condition, by: Callable[[Atom], Poly | None], seen: dict[object, object]
-    ) -> Condition:
+        self, condition: Formula, by: Callable[[Atom], Poly | None], seen: dict[object, object]
+    ) -> Formula:
         """The condition with atoms replaced."""
         if condition in seen:
             return seen[condition]  # type: ignore[return-value]
@@ -545,18 +545,18 @@ def _is_within(inner: Bounds, outer: Bounds) -> bool:
     return a is not None and b is not None and low is not None and high is not None and low <= a and b <= high
 
 
-def atoms_below(term: Poly | Condition, seen: set[object]) -> Iterator[Atom]:
-    """All atoms in a term, those inside of others, too, each once. ``seen``: what was visited already."""
+def atoms_below(term: Poly | Formula, seen: set[object]) -> Iterator[Atom]:
+    """All atoms in a term, also those inside others, each once. ``seen``: what was visited already."""
     if term in seen:
         return
     seen.add(term)
     parts: Iterable[object] = term.atoms() if isinstance(term, Poly) else term.arguments
     for part in parts:
-        if isinstance(part, Poly | Condition):
+        if isinstance(part, Poly | Formula):
             yield from atoms_below(part, seen)
         elif isinstance(part, Atom) and part not in seen:
             seen.add(part)
             yield part
             for inner in part.arguments:
-                if isinstance(inner, Poly | Condition):
+                if isinstance(inner, Poly | Formula):
                     yield from atoms_below(inner, seen)

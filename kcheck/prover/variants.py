@@ -42,7 +42,7 @@ _SEEDS = 30
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Slot:
+class VariantSlot:
     """One parameter of the compiled kernel.
 
     Attributes:
@@ -57,7 +57,7 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Variant:
+class SpecVariant:
     """One kernel as it is launched.
 
     Attributes:
@@ -76,7 +76,7 @@ class Variant:
     layouts: Mapping[str, str]
     params: Mapping[str, object]
     sizes: Mapping[str, int]
-    slots: tuple[Slot, ...]
+    slots: tuple[VariantSlot, ...]
     classes: Mapping[int, str]
 
 
@@ -99,7 +99,7 @@ def refuse(spec: OpSpec) -> None:
         raise Unsupported("blocks wait for each other")
 
 
-def variants(spec: OpSpec, device: Device) -> Iterator[Variant]:
+def variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
     """Every kernel that the cases of a spec may launch.
 
     Raises:
@@ -182,7 +182,7 @@ def _baked(spec: OpSpec) -> tuple[dict[str, Sequence[int]], dict[str, Sequence[i
     return sizes, params
 
 
-def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str, str]) -> Iterator[Variant]:
+def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str, str]) -> Iterator[SpecVariant]:
     """The kernels of the cases with these choices: several if the compiler looks at the values of arguments."""
     expander = Expander(spec)
     is_triton = spec.kernel is not None and spec.kernel.kind == "triton"
@@ -208,7 +208,9 @@ def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str
             if key in seen:
                 break
             seen.add(key)
-            yield Variant(spec, arrays, found, case.dtypes, kinds, example.params, example.dims, slots, classes)
+            yield SpecVariant(
+                spec, arrays, found, case.dtypes, kinds, example.params, example.dims, slots, classes
+            )
             break
     if none:
         raise Unsupported("no case with these layouts and dtypes launches the kernel")
@@ -237,7 +239,9 @@ def _taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> KernelLaunch | N
     return None
 
 
-def _slots(spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays) -> tuple[tuple[Slot, ...], dict[int, str]]:
+def _slots(
+    spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays
+) -> tuple[tuple[VariantSlot, ...], dict[int, str]]:
     """What each parameter of the kernel is.
 
     Raises:
@@ -247,7 +251,7 @@ def _slots(spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays) -> tuple[tupl
     places = launch.module.entries[launch.entry].params
     classes: dict[int, str] = {}
     kind = spec.kernel.kind if spec.kernel is not None else "numba"
-    found: list[Slot] = []
+    found: list[VariantSlot] = []
     if kind == "numba":
         for argument in spec.launch.args:
             found += _of_numba(spec, argument)
@@ -260,7 +264,7 @@ def _slots(spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays) -> tuple[tupl
             if word.startswith(("(", "tensordesc")):
                 raise Unsupported("an argument is a tensor descriptor or a tuple")
         left = len(places) - len(found)
-        found += [Slot(spec.launch.args[0], "unused")] * max(left, 0)  # scratch memory, which is null
+        found += [VariantSlot(spec.launch.args[0], "unused")] * max(left, 0)  # scratch memory, which is null
     else:
         found = [_plain(spec, argument) for argument in spec.launch.args]
     if len(found) != len(places):
@@ -268,23 +272,23 @@ def _slots(spec: OpSpec, launch: KernelLaunch, arrays: CaseArrays) -> tuple[tupl
     return tuple(found), classes
 
 
-def _plain(spec: OpSpec, argument: Argument) -> Slot:
+def _plain(spec: OpSpec, argument: Argument) -> VariantSlot:
     is_array = isinstance(argument, NameArg) and (argument.name in spec.inputs or argument.name in spec.outputs)
-    return Slot(argument, "data" if is_array else "value")
+    return VariantSlot(argument, "data" if is_array else "value")
 
 
-def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[Slot]:
+def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[VariantSlot]:
     """The fields of Numba's arrays: meminfo, parent, items, itemsize, data, shape, strides."""
     array = None
     if isinstance(argument, NameArg):
         array = spec.inputs.get(argument.name) or spec.outputs.get(argument.name)
     if array is None:
-        yield Slot(argument, "value")
+        yield VariantSlot(argument, "value")
         return
-    yield Slot(argument, "unused")
-    yield Slot(argument, "unused")
-    yield Slot(argument, "items")
-    yield Slot(argument, "itemsize")
-    yield Slot(argument, "data")
+    yield VariantSlot(argument, "unused")
+    yield VariantSlot(argument, "unused")
+    yield VariantSlot(argument, "items")
+    yield VariantSlot(argument, "itemsize")
+    yield VariantSlot(argument, "data")
     for part in ("shape", "stride"):
-        yield from (Slot(argument, part, axis) for axis in range(len(array.shape)))
+        yield from (VariantSlot(argument, part, axis) for axis in range(len(array.shape)))

@@ -11,12 +11,12 @@ from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import OpSpec, Span
-from kcheck.prover.checks import Checks, Doubt
+from kcheck.prover.checks import Doubt, ProofChecks
 from kcheck.prover.kernel import execute, missing_class
 from kcheck.prover.model import Unsupported
-from kcheck.prover.prover import Late, Prover
-from kcheck.prover.terms import Condition, Poly, Terms, atoms_below
-from kcheck.prover.variants import Variant, variants
+from kcheck.prover.prover import ProofTimeout, Prover
+from kcheck.prover.terms import Formula, Poly, Terms, atoms_below
+from kcheck.prover.variants import SpecVariant, variants
 from kcheck.ptx.syntax.ast import Loc, Operation
 
 CHECKS = ("memcheck", "racecheck", "synccheck", "overflow")
@@ -84,7 +84,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
 
     reasons: dict[str, list[Reason]] = {name: [] for name in CHECKS}
     count, spent = 0, 0.0
-    groups: dict[tuple[object, ...], list[Variant]] = {}
+    groups: dict[tuple[object, ...], list[SpecVariant]] = {}
     try:
         for variant in variants(spec, device):
             count += 1
@@ -113,7 +113,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     return Proved(spec, tuple(proofs), told(spec), count, spent)
 
 
-def _of_variant(variant: Variant, seconds: float) -> dict[str, list[Reason]]:
+def _of_variant(variant: SpecVariant, seconds: float) -> dict[str, list[Reason]]:
     """The reasons why checks of one compiled kernel are not proved."""
     terms = Terms()
     prover = Prover(terms, seconds)
@@ -124,9 +124,9 @@ def _of_variant(variant: Variant, seconds: float) -> dict[str, list[Reason]]:
         return {name: [Reason(stopped.reason, place=_place(stopped.operation))] for name in CHECKS}
     except PtxError as fault:
         return {name: [Reason(f"the PTX is not understood: {fault}")] for name in CHECKS}
-    except Late:
+    except ProofTimeout:
         return late
-    checks = Checks(q, variant.spec.allow_races)
+    checks = ProofChecks(q, variant.spec.allow_races)
     found = dict(late)
     try:
         found["overflow"] = _reasons(checks.overflow())
@@ -139,7 +139,7 @@ def _of_variant(variant: Variant, seconds: float) -> dict[str, list[Reason]]:
             found["synccheck"] = _reasons(checks.synccheck())
             checks.converges = not found["synccheck"]
             found["racecheck"] = _reasons(checks.racecheck())
-    except Late:
+    except ProofTimeout:
         return found
     if found["memcheck"]:
         # An access outside its array may be anywhere, and load anything.
@@ -151,10 +151,10 @@ def _of_variant(variant: Variant, seconds: float) -> dict[str, list[Reason]]:
     return found
 
 
-def _assumes_order(checks: Checks) -> bool:
+def _assumes_order(checks: ProofChecks) -> bool:
     trace = checks.q.trace
     seen: set[object] = set()
-    terms: list[Poly | Condition] = [branch.condition for branch in trace.branches]
+    terms: list[Poly | Formula] = [branch.condition for branch in trace.branches]
     for access in trace.accesses:
         terms += [access.path, access.address]
     return any(atom.needs_order for term in terms for atom in atoms_below(term, seen))

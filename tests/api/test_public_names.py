@@ -18,8 +18,8 @@ NAMES = """
 Case Comparison DeviceUnavailable Execution Failure Finding Graded InternalError KcheckError KernelError Lint
 Minimized
 Report Reproduction SeededRng Spec SpecError UserError Verdict __version__ assert_close calibrate case_of cases
-check dtypes exec grade hypothesis kernels layouts lint load_spec minimize monitor op reproduce shapes use validate
-values
+check dtypes exec grade hypothesis kernels layouts lint load_spec minimize monitor op prove reproduce shapes use
+validate values
 """
 
 
