@@ -243,7 +243,7 @@ def _of_pointer(verb: str, fault: FaultRecord, site: Site | None, label: RangeLa
         return None
     count = math.prod(shape)
     number = (fault.address - label.base) // label.itemsize
-    what = f"element {number:,} of {label.name}, which has {count:,} elements"
+    what = f"element {number:,} of {label.name}, which has {count:,} element{'' if count == 1 else 's'}"
     what = f"{what} (shape {_told_shape(tuple(map(str, shape)))})"
     fix = ": this is one past the last element" if number == count else ""
     return Told(verb, what, f"check the bound of the index{fix}", label.array)
