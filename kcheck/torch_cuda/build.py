@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -21,10 +20,6 @@ from kcheck.errors import DeviceUnavailable
 NATIVE = Path(__file__).with_name("native")
 _OPTIONS = ("-std=c++20", "-O1", "-fPIC", "-w")
 _MANY_LINES = 20
-_FOR_CUDA = (
-    "this PyTorch is a build for CUDA, and tensors on cuda need the build for the CPU: pip install torch "
-    "--index-url https://download.pytorch.org/whl/cpu; or run without a cuda device: --torch-cuda off"
-)
 
 
 @dataclass(frozen=True)
@@ -55,16 +50,13 @@ def installed_torch() -> TorchInstallation:
     """The PyTorch that ``import torch`` finds.
 
     Raises:
-        DeviceUnavailable: it has no headers, or is a build for CUDA, whose own device is in the way.
+        DeviceUnavailable: it has no headers.
     """
     spec = importlib.util.find_spec("torch")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(place)
         if (folder / "include/c10").is_dir():
-            version = (folder / "version.py").read_text()
-            if re.search(r"^cuda\b.*= *['\"]", version, re.MULTILINE):
-                raise DeviceUnavailable(_FOR_CUDA)
-            return TorchInstallation(folder, version)
+            return TorchInstallation(folder, (folder / "version.py").read_text())
     raise DeviceUnavailable("PyTorch has no C++ headers here; install a wheel of it: pip install torch")
 
 

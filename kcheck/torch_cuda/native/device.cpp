@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 namespace kcheck {
 
@@ -76,11 +77,22 @@ struct Hooks final : at::CUDAHooksInterface {
   c10::Allocator* getCUDADeviceAllocator() const override { return c10::GetAllocator(c10::kCUDA); }
 };
 
+// PyTorch's build for CUDA registers its own hooks later. The registry would print that it skips them, and has no
+// other way to turn that off: an explicit instantiation may name a private member.
+using HooksRegistry = std::remove_reference_t<decltype(*at::CUDAHooksRegistry())>;
+template <auto Member>
+struct Exposed {
+  friend auto prints_skipped() { return Member; }
+};
+auto prints_skipped();
+template struct Exposed<&HooksRegistry::warning_>;
+
 // PyTorch asks once, while it is imported: this library is loaded before.
 const bool registered = [] {
   at::CUDAHooksRegistry()->Register("CUDAHooks", [](at::CUDAHooksArgs) -> std::unique_ptr<at::CUDAHooksInterface> {
     return std::make_unique<Hooks>();
-  });
+  }, c10::REGISTRY_PREFERRED);
+  const_cast<bool&>(at::CUDAHooksRegistry()->*prints_skipped()) = false;
   return true;
 }();
 

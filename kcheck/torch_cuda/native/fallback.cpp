@@ -163,18 +163,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_
   return {input, hidden, grad * z, has_bias ? input.sum(0) : at::Tensor(), has_bias ? hidden.sum(0) : at::Tensor()};
 }
 
+std::unordered_set<std::string> implemented_here;
+
 template <class F>
 void implement(torch::Library& library, const std::string& name, F function) {
   auto dot = name.find('.');
   std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
   // Another version of PyTorch may not have all of them.
-  if (c10::Dispatcher::singleton().findSchema({"aten::" + name.substr(0, dot), overload}))
+  if (c10::Dispatcher::singleton().findSchema({"aten::" + name.substr(0, dot), overload})) {
     library.impl(name.c_str(), function);
+    implemented_here.insert(name);
+  }
 }
+
+// PyTorch for CUDA has its own implementations, and warns when they are replaced.
+struct NoWarnings final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
 
 }  // namespace
 
 void register_operators() {
+  NoWarnings quiet;
+  c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   static torch::Library everything(torch::Library::IMPL, "_", c10::DispatchKey::CUDA, __FILE__, __LINE__);
   everything.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__, __LINE__);
@@ -200,11 +211,12 @@ void register_operators() {
     own_namespaces.insert(space);
     if (space != "aten") continue;
     auto found = dispatcher.findSchema(name);
-    if (!found || found->hasKernelForDispatchKey(c10::DispatchKey::CUDA)) continue;
-    if (!found->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+    std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    if (!found || implemented_here.count(full)) continue;
+    bool is_replaced = found->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+    if (!is_replaced && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
         !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
       continue;
-    std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
   }
 }
