@@ -82,7 +82,7 @@ def access(
         )
     nearest = memory.nearest(fault.address)
     if nearest is not None and nearest[1]:
-        return _freed(verb, fault, nearest[0], label)
+        return _freed(verb, fault, nearest[0], label, words.kept)
     if label is not None and nearest is not None and nearest[0].kind is MemoryKind.MODULE:
         name = "a constant array" if "_cudapy_cmem" in label.name else f"the module's variable {label.name}"
         where = _around(fault.address, label.low, label.high)
@@ -178,8 +178,7 @@ def _is_shared(address: int, naming: Naming) -> bool:
     return any(base - _NULL <= address < base + size + _NULL for base, size in naming.windows.shared)
 
 
-def _freed(verb: str, fault: FaultRecord, block: MemoryBlock, label: RangeLabel | None) -> Told:
-    fix = "keep a reference to the array until the kernel has finished"
+def _freed(verb: str, fault: FaultRecord, block: MemoryBlock, label: RangeLabel | None, fix: str) -> Told:
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
         return Told(
             verb, f"{label.name} after its memory was freed ({block.told})", fix, label.array, is_gone=True

@@ -19,6 +19,7 @@ class Language:
         cast: converts ``{}`` to 64 bits.
         has_shapes: whether arrays have a shape; pointers do not.
         prints: the call that prints.
+        kept: how to keep memory until a kernel has finished.
     """
 
     name: Literal["numba", "cpp", "ptx", "triton"] = "numba"
@@ -33,6 +34,7 @@ class Language:
     cast: str = "int64({})"
     has_shapes: bool = True
     prints: str = "print()"
+    kept: str = "keep a reference to the array until the kernel has finished"
 
     @property
     def is_triton(self) -> bool:
@@ -57,6 +59,8 @@ class Language:
 
 NUMBA = Language()
 TRITON = Language("triton", cast="{}.to(tl.int64)", prints="tl.device_print()")
+_FREED_LATER = "free the memory after the kernel has finished"
+
 _CPP = Language(
     "cpp",
     barrier="__syncthreads()",
@@ -70,6 +74,7 @@ _CPP = Language(
     cast="(long long){}",
     has_shapes=False,
     prints="printf()",
+    kept=_FREED_LATER,
 )
 _PTX = Language(
     "ptx",
@@ -83,6 +88,7 @@ _PTX = Language(
     cast="mul.wide.s32 or cvt.s64.s32",
     has_shapes=False,
     prints="vprintf",
+    kept=_FREED_LATER,
 )
 _BY_SUFFIX: Mapping[str, Language] = {
     **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"), _CPP),
