@@ -420,6 +420,8 @@ class SymbolicExecution:
             result = instructions.computed(b, i, numbers)
             if opcode in ("mul", "mad") and "wide" in i.modifiers:
                 self._note_widening(i, numbers[:2], path, result)
+            elif opcode == "shr":
+                self._note_shifted_back(i, numbers, path, result)
         else:
             result = instructions.unknown(b, i, given)
         if isinstance(target, Register):
@@ -447,6 +449,17 @@ class SymbolicExecution:
             is_sum = len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1
             if is_sum and value.constant is None and not self.bits(path).fits(value, signed, 32):
                 self.trace.widenings.append(Widening(i, value, signed, path, result))
+
+    def _note_shifted_back(self, i: Instruction, given: list[Poly], path: Formula, result: Value) -> None:
+        """Note a 64-bit number whose lower half shifts extend: ``i << 32 >> 30`` is ``4 * int64(int32(i))``."""
+        count = given[1].constant
+        if not self.recording or not isinstance(result, Poly) or i.modifiers != ("s64",):
+            return
+        value = self.terms.exact_quotient(given[0], 1 << 32)
+        if value is None or count is None or not 0 < count <= 32 or value.constant is not None:
+            return
+        if not self.bits(path).fits(value, True, 32):
+            self.trace.widenings.append(Widening(i, value, True, path, result))
 
     def _set_predicates(self, i: Instruction, registers: Registers, b: Bits) -> None:
         terms = self.terms

@@ -103,6 +103,17 @@ def test_the_distribution_of_an_index_array_decides(
     assert checks["racecheck"]["verdict"] in (racecheck, "refuted" if racecheck == "undecided" else racecheck)
 
 
+@pytest.mark.parametrize("rows", [1000, 3_000_000])
+def test_overflow_follows_a_number_that_is_stored_in_32_bits(rows: int, tmp_path: Path) -> None:
+    """``shl`` and ``shr`` keep the lower half of a 64-bit product, as compilers do for an index in an ``int``."""
+    product = "mul.wide.u32 %a5, %r3, 1024;"
+    stored = "shl.b64 %a4, %a5, 32; shr.s64 %a4, %a4, 32; shr.s64 %a2, %a4, 8;"
+    spec = project(tmp_path, more=f"{product} {stored}") / "specs/copy.yaml"
+    spec.write_text(spec.read_text().replace("1..1000", f"1..{rows}"))
+    _, checks = prove(tmp_path)
+    assert (checks["overflow"]["verdict"] == "proved") == (rows == 1000)
+
+
 def test_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
     """An index array without a distribution may contain anything; with --strict, that is exit 1."""
     folder = project(tmp_path, more=SCATTER)

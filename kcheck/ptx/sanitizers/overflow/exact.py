@@ -130,7 +130,7 @@ class ExactObserver(Observer):
         for operand, value in zip(operands, values, strict=True):
             if any(operand is o for o in wrapping.widened(i)):
                 flag = b.lor(flag, self._widened(operand, value, wrapping.is_signed(i)))
-            if any(operand is o for o in wrapping.truncated(i)):
+            if any(operand is o for o in wrapping.truncated(i, self.found.halves)):
                 flag = b.lor(flag, self._truncated(i, operand))
         sources = wrapping.wide_sources(i, self.fn.constants)
         if i.opcode == "selp" and sources:
@@ -144,7 +144,7 @@ class ExactObserver(Observer):
         b = self.fn.b
         assert isinstance(operand, Register)
         exact = b.as_integer(self.fn.load(operand.name, operand.type))
-        low = b.resize(b.resize(exact, "i32"), "i64", wrapping.is_signed(i))
+        low = b.resize(b.resize(exact, "i32"), "i64", i.opcode == "shl" or wrapping.is_signed(i))
         wrapped = b.compare("ne", exact, low)
         site = self.fn.unit.site(self.found.truncations[id(operand)], "")
         self._origins.record(self.fn, id(operand), site, exact, wrapped)

@@ -40,6 +40,7 @@ class Wrapping:
             bits, what computes the 64-bit number, because compilers put the conversion on the line of its use.
         truncations: by operand of :func:`truncated` (by id), what computes it.
         remainders: instructions (by id) that compute a part of a number, for which wrapping does not matter.
+        halves: shifts (by id) that keep the lower half of a 64-bit number, which is then extended.
     """
 
     narrow: frozenset[str] = frozenset()
@@ -49,6 +50,7 @@ class Wrapping:
     arithmetic: Mapping[str, tuple[Instruction, ...]] = field(default_factory=dict)
     truncations: Mapping[int, Instruction] = field(default_factory=dict)
     remainders: frozenset[int] = frozenset()
+    halves: frozenset[int] = frozenset()
 
 
 def is_arithmetic(i: Instruction, constants: Mapping[str, int]) -> bool:
@@ -83,6 +85,7 @@ def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
     return ()
 
 
+_HALF = 32
 _NARROWING = (("s32", "s64"), ("u32", "u64"), ("s32", "u64"), ("u32", "s64"))
 _WIDENING = (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32"))
 
@@ -92,9 +95,38 @@ def narrowed(i: Instruction) -> bool:
     return i.opcode == "cvt" and i.modifiers in _NARROWING
 
 
-def truncated(i: Instruction) -> tuple[Operand, ...]:
-    """The 64-bit operand of which an instruction extends the lower 32 bits: ``int64(int32(i))`` in one step."""
+def truncated(i: Instruction, halves: frozenset[int] = frozenset()) -> tuple[Operand, ...]:
+    """The 64-bit operand of which an instruction keeps the lower 32 bits: ``int64(int32(i))`` in one step.
+
+    Args:
+        halves: :attr:`Wrapping.halves`.
+    """
+    if id(i) in halves:
+        return i.operands[1:2]
     return i.operands[1:] if i.opcode == "cvt" and i.modifiers in _WIDENING and _is_wide(i.operands[1]) else ()
+
+
+def _halves(instructions: list[Instruction], constants: Mapping[str, int]) -> frozenset[int]:
+    """The shifts to the left by 32 bits (by id) whose result is only shifted back, with its sign: compilers write
+    ``4 * int64(int32(i))`` as ``i << 32 >> 30``."""
+    shifts: dict[str, int] = {}
+    for i in instructions:
+        is_shift = i.opcode == "shl" and i.modifiers == ("b64",) and literal(i.operands[2], constants) == _HALF
+        if is_shift and isinstance(i.operands[0], Register):
+            shifts[i.operands[0].name] = id(i)
+    others: set[str] = set()
+    for i in instructions:
+        is_back = i.opcode == "shr" and i.modifiers == ("s64",) and _is_up_to(i.operands[2], constants)
+        if not is_back:
+            others.update(_registers(i.operands[1:]))
+            bases = (operand.base for operand in i.operands if isinstance(operand, Address))
+            others.update(base.name for base in bases if isinstance(base, Register))
+    return frozenset(shift for name, shift in shifts.items() if name not in others)
+
+
+def _is_up_to(operand: Operand, constants: Mapping[str, int]) -> bool:
+    count = literal(operand, constants)
+    return count is not None and 0 < count <= _HALF
 
 
 def _is_wide(operand: Operand) -> bool:
@@ -205,7 +237,8 @@ def _watched(
         if sums:
             arithmetic[name] = sums
     sources: dict[str, frozenset[int | None]] = {}
-    truncations = {id(operand): _converted(i, made) for i in instructions for operand in truncated(i)}
+    halves = _halves(instructions, constants)
+    truncations = {id(o): _converted(i, made) for i in instructions for o in truncated(i, halves)}
     again = True
     while again:
         again = False
@@ -224,14 +257,14 @@ def _watched(
                 elif target in wide:
                     keys: set[int | None] = set()
                     keys |= {id(o) for o in widened(i) if isinstance(o, Register) and o.name in arithmetic}
-                    keys |= {id(o) for o in truncated(i)}
+                    keys |= {id(o) for o in truncated(i, halves)}
                     for n in _registers(wide_sources(i, constants)):
                         keys |= sources.get(n, frozenset())
                     if not keys <= sources.get(target, frozenset()):
                         sources[target] = sources.get(target, frozenset()) | keys
                         again = True
     return Wrapping(
-        frozenset(arithmetic), unsigned, frozenset(sources), sources, arithmetic, truncations, remainders
+        frozenset(arithmetic), unsigned, frozenset(sources), sources, arithmetic, truncations, remainders, halves
     )
 
 
