@@ -52,5 +52,5 @@ def _version(home: Path) -> str:
         text = (home / "include/cuda.h").read_text(errors="replace")
     except OSError:
         return DEFAULT_VERSION
-    found = re.search(r"^#define CUDA_VERSION (\d+)", text, re.MULTILINE)
+    found = re.search(r"\bCUDA_VERSION +(\d+)$", text, re.MULTILINE)
     return f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}" if found else DEFAULT_VERSION
