@@ -102,6 +102,8 @@ class Shapes:
                     dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *block)))
                 )
         self._room = Room(spec, self._solver)
+        self._fitting: dict[str, int] = {}
+        """The largest size that fits in memory, of each dim that may be larger."""
         self.some_fit = all(self._room.most(name) is not None for name in self._drawn)
         if not self._room.always_fits:
             self._narrow(block)
@@ -112,6 +114,8 @@ class Shapes:
             most = self._room.most(name)
             if most is None:  # nothing fits
                 continue
+            if most < (max(domain.values) if isinstance(domain, Choices) else domain.high):
+                self._fitting[name] = most
             if isinstance(domain, Range):
                 self._drawn[name] = narrowed = Range(domain.low, most, domain.tiles)
                 tiles = tuple(dict.fromkeys((*domain.tiles, *block)))
@@ -171,13 +175,11 @@ class Shapes:
         self, sizes: dict[str, int] | None, order: list[str], fixed: Mapping[str, int]
     ) -> dict[str, int] | None:
         """The sizes if they fit in memory, otherwise with the dims that were drawn last as small as needed. If the
-        first one has its largest size, the case may take all of the memory, otherwise a share of it. None if a
-        constraint does not allow that. What an example states is not changed."""
+        first one has the largest size that fits, the case may take all of the memory, otherwise a share of it.
+        None if a constraint does not allow that. What an example states is not changed."""
         if sizes is None or self._room.always_fits or not order:
             return sizes
-        domain = self._drawn[order[0]]
-        largest = max(domain.values) if isinstance(domain, Choices) else domain.high
-        if sizes[order[0]] < largest:
+        if sizes[order[0]] < self._fitting.get(order[0], math.inf):
             smaller = self._reduced(sizes, order, fixed, self._room.share)
             if smaller is not None:
                 return smaller
