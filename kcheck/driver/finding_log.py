@@ -160,9 +160,15 @@ def told(finding: Finding) -> list[str]:
 
 def summary(findings: list[Finding]) -> list[str]:
     """The number of errors and warnings; one line for each finding if there are several, or one that occurred more
-    than once."""
+    than once. Then how to see lines, if some have none."""
     if not findings:
         return []
+    has_lines = all(found.place or not found.kernel or found.rule == "compile" for found in findings)
+    hint = [] if has_lines else ["kcheck: to see lines of the source, compile it with -lineinfo"]
+    return [*_totals(findings), *hint]
+
+
+def _totals(findings: list[Finding]) -> list[str]:
     counts = [("error", sum(finding.severity == "error" for finding in findings))]
     counts.append(("warning", len(findings) - counts[0][1]))
     head = ", ".join(f"{number} {noun}{'s' if number != 1 else ''}" for noun, number in counts if number)

@@ -1,0 +1,28 @@
+"""The last lines of ``kcheck exec``: totals, and how to see lines of the source."""
+
+from __future__ import annotations
+
+from kcheck.driver.finding_log import summary
+from kcheck.model import Finding
+from kcheck.span import Span
+
+HINT = "kcheck: to see lines of the source, compile it with -lineinfo"
+
+
+def test_a_kernel_without_lines_has_a_hint() -> None:
+    """As a program that nvcc built without -lineinfo."""
+    assert summary([Finding("memcheck", "reads y[8]", kernel="add")]) == ["kcheck: 1 error", HINT]
+
+
+def test_lines_need_no_hint() -> None:
+    place = Span("add.cu", 3, 1)
+    assert summary([Finding("memcheck", "reads y[8]", kernel="add", place=place)]) == ["kcheck: 1 error"]
+
+
+def test_code_that_does_not_load_needs_no_hint() -> None:
+    """It has no lines because nothing was compiled."""
+    assert summary([Finding("compile", "this program contains no PTX", kernel="add")]) == ["kcheck: 1 error"]
+
+
+def test_a_program_without_findings_has_no_summary() -> None:
+    assert summary([]) == []
