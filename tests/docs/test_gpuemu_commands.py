@@ -232,7 +232,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("line", lines())
+LONG = ("--cases 1000", "--cases 500")
+"""Lines that differ from others only by how long they take."""
+
+
+def of_a_day() -> list[object]:
+    """The lines; the long ones run in a soak."""
+    return [pytest.param(line, marks=pytest.mark.soak) if line.endswith(LONG) else line for line in lines()]
+
+
+@pytest.mark.parametrize("line", of_a_day())
 def test_every_command_line_runs(line: str, project: Path, tmp_path: Path) -> None:
     """With the exit code and the answer of its row."""
     root = tmp_path / "a project"
