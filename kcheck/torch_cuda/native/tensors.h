@@ -37,7 +37,6 @@ class Sides {
   at::Tensor device(const at::Tensor& tensor);
   // Give the arguments on cuda the sizes, strides and memory that their twins on the CPU have after the call.
   void update();
-  bool has_device() const { return !tensors_.empty() || !storages_.empty(); }
 
  private:
   c10::intrusive_ptr<c10::StorageImpl> host_of(const c10::Storage& storage);
