@@ -232,3 +232,50 @@ extern "C" __global__ void last_block_without_a_lock_blocks(int *x, int *y, int 
     if (last && threadIdx.x < 2)
         x[threadIdx.x] = y[threadIdx.x];
 }
+
+// --- the guess of a compare-and-swap
+
+extern "C" __global__ void guess_of_a_swap_blocks(int *x, int *y, int *lock)
+{
+    int old = *y, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(y, assumed, max(assumed, x[threadIdx.x]) + 1);
+    } while (old != assumed);
+}
+
+extern "C" __global__ void guess_in_the_loop_blocks(int *x, int *y, int *lock)
+{
+    int old;
+    do {
+        old = *y;
+    } while (atomicCAS(y, old, old * 3 + x[threadIdx.x]) != old);
+}
+
+extern "C" __global__ void guess_of_another_word_blocks(int *x, int *y, int *lock)
+{
+    int old = y[1], assumed;  // race
+    do {
+        assumed = old;
+        old = atomicCAS(y, assumed, max(assumed, x[threadIdx.x]) + 1);
+    } while (old != assumed);
+    atomicAdd(y + 1, old);  // race
+}
+
+extern "C" __global__ void guess_of_a_plain_word_blocks(int *x, int *y, int *lock)
+{
+    int old = *y, assumed;  // race
+    do {
+        assumed = old;
+        old = atomicCAS(y, assumed, max(assumed, x[threadIdx.x]) + 1);  // race
+    } while (old != assumed);
+    if (threadIdx.x == 63 && blockIdx.x == 1) {
+        *y = 0;  // race
+    }
+}
+
+extern "C" __global__ void swap_once_blocks(int *x, int *y, int *lock)
+{
+    int old = *y;  // race
+    atomicCAS(y, old, old + x[threadIdx.x] + 1);  // race
+}

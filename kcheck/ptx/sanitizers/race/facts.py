@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from kcheck.dataclass import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
@@ -57,11 +58,11 @@ def space_of(instruction: Instruction) -> str:
     return "generic"
 
 
-def kind_of(instruction: Instruction, weak: Collection[int] = ()) -> int:
+def kind_of(instruction: Instruction, strengths: Mapping[int, bool] = MappingProxyType({})) -> int:
     """The kind of record that an access leaves: WRITE, ATOMIC (also for a strong store), READ or STRONG_READ.
 
     Args:
-        weak: volatile accesses (by ``id``) that leave the records of plain ones (:mod:`.weak`).
+        strengths: by access (``id``), whether it is strong where its modifiers do not tell (:mod:`.weak`).
     """
     if instruction.opcode in ATOMICS:
         return ATOMIC
@@ -71,7 +72,7 @@ def kind_of(instruction: Instruction, weak: Collection[int] = ()) -> int:
         return WRITE
     if instruction.opcode == "wmma":
         return WRITE if "store" in instruction.modifiers else READ
-    strong = is_strong(instruction) and id(instruction) not in weak
+    strong = strengths.get(id(instruction), is_strong(instruction))
     if instruction.opcode == "st":
         return ATOMIC if strong else WRITE
     return STRONG_READ if strong else READ
@@ -87,8 +88,10 @@ def is_narrow(instruction: Instruction) -> bool:
     return instruction.opcode in ACCESSES and "cta" in instruction.modifiers
 
 
-def race_facts(functions: Iterable[Function], weak: Collection[int] = ()) -> RaceFacts:
-    """The facts of a kernel and the functions it calls. ``weak``: as in :func:`kind_of`."""
+def race_facts(
+    functions: Iterable[Function], strengths: Mapping[int, bool] = MappingProxyType({})
+) -> RaceFacts:
+    """The facts of a kernel and the functions it calls. ``strengths``: as in :func:`kind_of`."""
     granule: dict[str, int] = {}
     kinds: dict[str, set[int]] = {}
     warps = fences = copies = narrow = False
@@ -134,7 +137,7 @@ def race_facts(functions: Iterable[Function], weak: Collection[int] = ()) -> Rac
                 continue
             for place in CHECKED if space == "generic" else (space,):
                 granule[place] = min(granule.get(place, 8), max(of.bytes, 1))
-                kinds.setdefault(place, set()).add(kind_of(statement, weak))
+                kinds.setdefault(place, set()).add(kind_of(statement, strengths))
                 if "cas" in statement.modifiers:  # one that fails only reads
                     kinds[place].add(STRONG_READ)
     by_space = {space: frozenset(found) for space, found in kinds.items()}

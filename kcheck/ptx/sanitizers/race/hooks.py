@@ -50,7 +50,7 @@ from kcheck.ptx.sanitizers.race.layout import (
 from kcheck.ptx.sanitizers.race.pointers import pointer_use
 from kcheck.ptx.sanitizers.race.roles import roles
 from kcheck.ptx.sanitizers.race.strong import FIRST, LAUNCH, StrongReport
-from kcheck.ptx.sanitizers.race.weak import waiting_atomics, weak_accesses
+from kcheck.ptx.sanitizers.race.weak import strengths, waiting_atomics
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
 
@@ -62,13 +62,13 @@ class Racecheck(Sanitizer):
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Find what must be checked, and add the functions that check it."""
-        weak = weak_accesses(functions, unit.module)
-        facts = race_facts(functions, weak)
+        strong = strengths(functions, unit.module)
+        facts = race_facts(functions, strong)
         waiting = waiting_atomics(functions, unit.module.file) if facts.fences else frozenset()
         follows_needs = unit.module.replicates and facts.checks("global")
         needed = needed_loads(functions[0], unit.module.file) if follows_needs else {}
         unit.pointers, groups = pointer_use(functions)
-        self._checks = CheckFunctions(unit, facts, needed, groups, weak, waiting)
+        self._checks = CheckFunctions(unit, facts, needed, groups, strong, waiting)
         unit.roles = roles(functions, unit.module.file)
         unit.follows_barriers = True
         unit.definitions.update(sync.definitions(facts.fences))
@@ -93,7 +93,7 @@ class CheckFunctions:
     Args:
         needed: by load (``id``), the threads that need its value; other loads are needed by all threads.
         groups: by load (``id``), its bit in ``RaceState.unchanged``.
-        weak: volatile accesses (by ``id``) that are judged like plain ones.
+        strengths: by access (``id``), whether it is strong where its modifiers do not tell.
         waiting: atomics (by ``id``) of waiting loops, as of locks, that do not acquire.
     """
 
@@ -103,11 +103,11 @@ class CheckFunctions:
         facts: RaceFacts,
         needed: Mapping[int, int],
         groups: Mapping[int, int],
-        weak: Collection[int],
+        strengths: Mapping[int, bool],
         waiting: Collection[int],
     ) -> None:
         self.facts = facts
-        self.weak = weak
+        self.strengths = strengths
         self.waiting = waiting
         self.needed = needed
         self.groups = groups
@@ -219,10 +219,10 @@ class RaceObserver(WarpObserver):
         state = fn.field(Launch, Launch.race, element="ptr")
         unchanged = load_field(b, RaceState, state.text, RaceState.unchanged)
         with b.when(b.compare("eq", b.land(unchanged, 1 << group), 0)):
-            self._check(i, access, READ, values, self._needed(i), is_row)
+            self._check(i, access, self._kind(i), values, self._needed(i), is_row)
 
     def _kind(self, i: Instruction) -> int:
-        return kind_of(i, self._checks.weak)
+        return kind_of(i, self._checks.strengths)
 
     def _needed(self, i: Instruction) -> Value | None:
         """The lanes that need the result of a load; None if all do."""

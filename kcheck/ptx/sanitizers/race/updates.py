@@ -6,12 +6,12 @@ but an atomic does, so such a race has a different fix.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.sanitizers.race.facts import kind_of
 from kcheck.ptx.sanitizers.race.layout import READ, WRITE
-from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Operation, Register, Vector
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Register, Vector
 
 _MOST = 64  # the most registers to follow back from one store
 
@@ -25,35 +25,42 @@ def updating_loads(functions: Iterable[Function]) -> frozenset[int]:
     for function in functions:
         body = [s for s in function.body or () if isinstance(s, Instruction)]
         stores = [s for s in body if s.opcode == "st" and kind_of(s) == WRITE]
-        loaded = {_address(s) for s in body if s.opcode == "ld" and kind_of(s) == READ}
-        stores = [s for s in stores if _address(s) in loaded]
+        loaded = {address_of(s) for s in body if s.opcode == "ld" and kind_of(s) == READ}
+        stores = [s for s in stores if address_of(s) in loaded]
         if stores:
-            setters: dict[str, list[Operation]] = {}
-            for operation in body:
-                for register in writes(operation):
-                    setters.setdefault(register.name, []).append(operation)
+            setters = setters_of(body)
             found.update(id(load) for store in stores for load in _sources(store, setters))
     return frozenset(found)
 
 
-def _sources(store: Instruction, setters: Mapping[str, list[Operation]]) -> Iterable[Instruction]:
+def setters_of(body: Iterable[Instruction]) -> Mapping[str, Sequence[Instruction]]:
+    """The instructions that set each register."""
+    setters: dict[str, list[Instruction]] = {}
+    for instruction in body:
+        for register in writes(instruction):
+            setters.setdefault(register.name, []).append(instruction)
+    return setters
+
+
+def _sources(store: Instruction, setters: Mapping[str, Sequence[Instruction]]) -> Iterable[Instruction]:
     """The loads of the stored word from which the stored value is computed."""
-    address = _address(store)
+    address = address_of(store)
     value = store.operands[1]
     values = value.elements if isinstance(value, Vector) else (value,)
     left = [register.name for register in values if isinstance(register, Register)]
     seen = set(left)
     while left and len(seen) < _MOST:
         for operation in setters.get(left.pop(), ()):
-            if not isinstance(operation, Instruction) or operation.opcode in ("atom", "shfl"):
+            if operation.opcode in ("atom", "shfl"):
                 continue
             if operation.opcode != "ld":
                 new = {register.name for register in reads(operation)} - seen
                 seen |= new
                 left += new
-            elif _address(operation) == address:
+            elif address_of(operation) == address:
                 yield operation
 
 
-def _address(access: Instruction) -> Operand | None:
+def address_of(access: Instruction) -> Operand | None:
+    """The address operand of an access."""
     return next((operand for operand in access.operands if isinstance(operand, Address)), None)

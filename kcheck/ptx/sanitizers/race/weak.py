@@ -1,31 +1,66 @@
-"""Finds accesses that order less than they seem to: volatile ones, and atomics that take a lock without acquiring.
+"""Finds accesses that are not what they seem: volatile ones, the guess of a compare-and-swap, and atomics that take a
+lock without acquiring.
 
 ``volatile`` makes the compiler keep an access; it neither orders it with accesses of other words nor makes
 another thread wait (CUDA C++ Programming Guide, "Volatile Qualifier"). So two threads that exchange data through
 volatile accesses need a barrier like any others. Two uses need none: a flag that a thread polls until another
 thread has written it, and a word that is also updated atomically, such as a lock. So volatile accesses stay
 strong, as all are to the PTX ISA, if the array is polled by a waiting loop of the kernel or has atomics.
+
+A plain load may guess the word that a loop then compares and swaps: ``old = *p; do { assumed = old; old =
+atomicCAS(p, assumed, f(assumed)); } while (assumed != old)`` (CUDA C++ Programming Guide, "Atomic Functions"). Whatever
+it reads, the swap checks it. So it counts as strong: it races with a plain store, but not with atomics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcheck.ptx.analysis.cfg import build
 from kcheck.ptx.analysis.shared_arrays import arrays_of_accesses
 from kcheck.ptx.analysis.spin import may_spin, polling_loads
 from kcheck.ptx.sanitizers.race.facts import CHECKED, space_of
 from kcheck.ptx.sanitizers.race.pointers import PointerOrigins
-from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Symbol
+from kcheck.ptx.sanitizers.race.updates import address_of, setters_of
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Register, Symbol
 from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS
 
 _Array = tuple[str, object]
 """A state space, and an array in it; None for an array that is not known."""
 
 
-def weak_accesses(functions: Iterable[Function], module: Module) -> frozenset[int]:
-    """The volatile loads and stores of a kernel and what it calls, by ``id``, that are judged like plain ones."""
+def strengths(functions: Iterable[Function], module: Module) -> Mapping[int, bool]:
+    """The accesses of a kernel and what it calls, by ``id``, whose modifiers do not tell whether they are strong:
+    False for volatile ones that are judged like plain ones, True for guesses of a compare-and-swap."""
     functions = list(functions)
+    weak = dict.fromkeys(_weak_accesses(functions, module), False)
+    return weak | dict.fromkeys((load for f in functions for load in _guesses(f, module.file)), True)
+
+
+def _guesses(function: Function, file: str) -> Iterable[int]:
+    """The plain loads (by ``id``) of a word that a loop compares with what was loaded, and swaps."""
+    body = [s for s in function.body or () if isinstance(s, Instruction)]
+    if not any("cas" in i.modifiers for i in body):
+        return
+    graph = build(function, file)
+    looped = (o for loop in graph.loops for n in loop.blocks for o in graph.blocks[n].operations)
+    setters = setters_of(body)
+    for swap in {id(o): o for o in looped if isinstance(o, Instruction) and "cas" in o.modifiers}.values():
+        address, left, seen = address_of(swap), [swap.operands[-2]], set[str]()
+        while left:
+            value = left.pop()
+            if not isinstance(value, Register) or value.name in seen:
+                continue
+            seen.add(value.name)
+            for setter in setters.get(value.name, ()):
+                if setter.opcode == "mov":
+                    left.extend(setter.operands[1:])
+                elif setter.opcode == "ld" and address_of(setter) == address:
+                    yield id(setter)
+
+
+def _weak_accesses(functions: Sequence[Function], module: Module) -> frozenset[int]:
+    """The volatile loads and stores (by ``id``) that are judged like plain ones."""
     every = [i for f in functions for i in f.body or () if isinstance(i, Instruction) and i.opcode in ACCESSES]
     found = [i for i in every if i.opcode not in ATOMICS and "volatile" in i.modifiers]
     if not found:
