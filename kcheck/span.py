@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 
 from kcheck.dataclass import dataclass
 
@@ -49,10 +51,20 @@ def as_typed(path: str) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's: not part of an installed library or a compiler,
+    """Whether a file is the user's: not part of an installed library, a compiler or the CUDA toolkit,
     and not a string such as ``<stdin>``."""
     is_compilers = os.path.basename(file).startswith("__nv_nvrtc_") or file.startswith(_HEADERS)
+    is_compilers = is_compilers or _is_systems(os.path.dirname(file))
     return bool(file) and not file.endswith(">") and "site-packages" not in file and not is_compilers
+
+
+@functools.cache
+def _is_systems(folder: str) -> bool:
+    """Whether a folder is below the headers of the system or of a CUDA toolkit, wherever that is installed."""
+    if folder.startswith(("/usr/include", "/usr/lib/")):
+        return True
+    ends = (found.end() for found in re.finditer(r"/include(?=/|$)", folder))
+    return any(os.path.isfile(os.path.join(folder[:end], "cuda_runtime_api.h")) for end in ends)
 
 
 _HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device", "kinds", "include")
