@@ -12,8 +12,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, version
 from kcheck.dataclass import dataclass
-from kcheck.frames import with_room
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection, with_room
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.program import Program, SchedulerVariant
