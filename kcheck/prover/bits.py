@@ -219,8 +219,14 @@ class Bits:
 
     def extreme(self, kind: str, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
         """``min`` or ``max``."""
+        terms = self.terms
         x, y = self.read(a, signed, width), self.read(b, signed, width)
-        return self.terms.least(x, y) if kind == "min" else self.terms.most(x, y)
+        found = terms.least(x, y) if kind == "min" else terms.most(x, y)
+        if self._asks and found is not x and found is not y:
+            for smaller, larger in ((x, y), (y, x)):
+                if self._prover.holds(self.path, terms.compare("le", smaller, larger), steps=_STEPS):
+                    return smaller if kind == "min" else larger
+        return found
 
     def shifted_right(self, a: Poly, count: Poly, signed: bool, width: int) -> Poly:
         """``shr``."""

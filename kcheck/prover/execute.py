@@ -26,6 +26,7 @@ from kcheck.prover.model import (
     Widening,
 )
 from kcheck.prover.prover import Prover
+from kcheck.prover.simplify import Simplification
 from kcheck.prover.terms import BLOCK, THREAD, Atom, Formula, Poly, Terms
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness
@@ -401,7 +402,10 @@ class SymbolicExecution:
         target = operands[0]
         given = [self._value(o, registers) for o in operands[1:]]
         if opcode == "selp" and isinstance(given[2], Formula):
-            result: Value = self.choose(given[2], given[0], given[1])
+            chosen = given[2]
+            if self.recording and chosen.kind != "flag":
+                chosen = Simplification(terms, self.prover, path).condition(chosen)
+            result: Value = self.choose(chosen, given[0], given[1])
         elif opcode in ("mov", "cvta") and len(given) == 1:
             if isinstance(target, Vector):
                 self._unpack(target, given[0], i, registers, b)
