@@ -146,8 +146,7 @@ class Bits:
         """``or``."""
         if self.are_disjoint(a, b, width):
             return self.terms.sum(a, b)
-        bounds = self._bits_bounds(a, b, width)
-        return self.terms.function(f"or.b{width}", _ordered(a, b), bounds)
+        return self._bitwise("or", a, b, width)
 
     def differing(self, a: Poly, b: Poly, width: int) -> Poly:
         """``xor``."""
@@ -159,7 +158,17 @@ class Bits:
             return self.terms.zero
         if self.are_disjoint(a, b, width):
             return self.terms.sum(a, b)
-        return self.terms.function(f"xor.b{width}", _ordered(a, b), self._bits_bounds(a, b, width))
+        return self._bitwise("xor", a, b, width)
+
+    def _bitwise(self, name: str, a: Poly, b: Poly, width: int) -> Poly:
+        """A function of the bits of both: lower bits that both do not have, the result does not have either."""
+        terms = self.terms
+        for low in range(min(_zeros(a), _zeros(b), width - 1), 0, -1):
+            x, y = terms.exact_quotient(a, 1 << low), terms.exact_quotient(b, 1 << low)
+            if x is not None and y is not None:
+                bounds = self._bits_bounds(x, y, width - low)
+                return terms.scaled(terms.function(f"{name}.b{width - low}", _ordered(x, y), bounds), 1 << low)
+        return terms.function(f"{name}.b{width}", _ordered(a, b), self._bits_bounds(a, b, width))
 
     def inverted(self, a: Poly) -> Poly:
         """``not``."""
@@ -248,6 +257,12 @@ class Bits:
         if by is None:
             return self.terms.function(f"shl.b{width}", (a, count), type_range(False, width))
         return self.terms.zero if by & 0xFFFFFFFF >= width else self.terms.scaled(a, 1 << (by & 0xFFFFFFFF))
+
+
+def _zeros(a: Poly) -> int:
+    """How many of the lowest bits may be zero in each part of a sum, if one of them is not a remainder."""
+    factors = [f for m, f in a.terms if not (len(m) == 1 and m[0].kind == "mod")] or [f for _, f in a.terms]
+    return min(((f & -f).bit_length() - 1 for f in factors), default=64)
 
 
 def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:

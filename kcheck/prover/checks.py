@@ -329,7 +329,9 @@ class ProofChecks:
         answers = []
         if region.space == "global":
             answers.append(self._together(region, first, second, Sharing({}), same_block=False))
-        if self.converges:
+        if a.is_async or b.is_async:
+            answers.append(self._together(region, first, second, None, same_block=True))
+        elif self.converges:
             for sharing in sharings(self.q, a, b):
                 answers.append(self._together(region, first, second, sharing, same_block=True))
         else:
@@ -354,15 +356,19 @@ class ProofChecks:
         region: Region,
         first: tuple[SymbolicAccess, SplitOffset],
         second: tuple[SymbolicAccess, SplitOffset],
-        sharing: Sharing,
+        sharing: Sharing | None,
         *,
         same_block: bool,
     ) -> Mapping[str, int] | None:
-        """What the solver proposes for two threads that access the same bytes; None: that is impossible."""
-        other = Renaming(self.q, sharing, same_block=same_block)
+        """What the solver proposes for two threads that access the same bytes; None: that is impossible.
+
+        Args:
+            sharing: None: they may be one thread, because one access happens later.
+        """
+        other = Renaming(self.q, sharing or Sharing({}), same_block=same_block)
         (a, one), (b, two) = first, second
         path = other.condition(two.path)
-        differ = other.differ()
+        differ = self.terms.true if sharing is None else other.differ()
         same = self._overlap(region, (a, one), (b, two), other)
         answer = self.prover.together((one.path, path, differ, same, *other.facts()))
         return None if answer.kind == "no" else answer.values or {"": 0}

@@ -77,12 +77,8 @@ class _Builder:
         self._symbols: dict[str, Atom] = {}
 
     def question(self) -> Question:
-        spec, q = self.variant.spec, self.q
-        self.assumed.build({**self.variant.params, **self.variant.sizes})
-        for name, size in self.variant.sizes.items():
-            self.prover.add(self.terms.compare("eq", self.assumed.names[name], self.terms.number(size)))
-        for name in (*spec.inputs, *spec.outputs):
-            self._array(name)
+        q = self.q
+        self._assume()
         slots, _ = param_slots(self.function)
         parameters, offsets = self._parameters(slots)
         self._classes()
@@ -104,6 +100,23 @@ class _Builder:
         q.trace = execution.run()
         self.prover.pairs = lambda loads: pair_facts(q, loads)
         return q
+
+    def _assume(self) -> None:
+        """Note what holds for the cases that launch this variant, and make its arrays."""
+        variant, terms = self.variant, self.terms
+        self.assumed.build(variant.params)
+        for name, size in variant.sizes.items():
+            self.prover.add(terms.compare("eq", self.assumed.names[name], terms.number(size)))
+        for name, runs in variant.spans.items():
+            size_ = self.assumed.names[name]
+            self.prover.add(
+                terms.any(
+                    terms.all((terms.compare("ge", size_, terms.number(a)), terms.compare("le", size_, terms.number(b))))
+                    for a, b in runs
+                )
+            )
+        for name in (*variant.spec.inputs, *variant.spec.outputs):
+            self._array(name)
 
     # --- arrays
 
@@ -330,8 +343,11 @@ class _Builder:
         value = terms.of(terms.atom("load", (region.name, offset), bounds, offset.level))
         if contents is not None:
             atom = next(value.atoms())
-            self.prover.add(terms.compare("ge", value, contents.low), (atom,))
-            self.prover.add(terms.compare("le", value, contents.high), (atom,))
+            rules = (
+                terms.all((case, terms.compare("ge", value, low), terms.compare("le", value, high)))
+                for case, low, high in contents.ranges
+            )
+            self.prover.add(terms.any(rules), (atom,))
         return value
 
 
@@ -345,9 +361,7 @@ def missing_class(found: Sequence[SpecVariant]) -> str:
     terms = Terms()
     builder = _Builder(found[0], terms, Prover(terms, _CLASS_SECONDS))
     spec, q = found[0].spec, builder.q
-    builder.assumed.build({**found[0].params, **found[0].sizes})
-    for name in (*spec.inputs, *spec.outputs):
-        builder._array(name)
+    builder._assume()
     numbers = sorted(found[0].classes)
     seen = {tuple(variant.classes[n] for n in numbers) for variant in found}
     for words in product(("1", "16", ""), repeat=len(numbers)):

@@ -88,7 +88,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     try:
         for variant in variants(spec, device):
             count += 1
-            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes)
+            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
             groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
             started = time.process_time()  # what the compiler of the kernel takes does not count
             for name, found in _of_variant(variant, max(seconds - spent, 0.0)).items():
