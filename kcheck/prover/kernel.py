@@ -145,11 +145,8 @@ class _Builder:
             strides = terms.number(itemsize), terms.scaled(shape[0], itemsize)
         elif kind == "any":
             strides = tuple(
-                terms.scaled(
-                    terms.var(f"stride of {owner} along axis {axis}", (-_MOST_STRIDE, _MOST_STRIDE), UNIFORM),
-                    itemsize,
-                )
-                for axis in range(len(shape))
+                terms.scaled(terms.var(f"stride of {owner} along axis {axis}", span, UNIFORM), itemsize)
+                for axis, span in enumerate(stride_ranges(array.layouts, shape))
             )
         base = terms.atom("base", (owner,), (None, None), UNIFORM)
         written = owner in spec.outputs or owner in spec.mutates
@@ -349,6 +346,30 @@ class _Builder:
             )
             self.prover.add(terms.any(rules), (atom,))
         return value
+
+
+def stride_ranges(layouts: Sequence[str], shape: Sequence[Poly]) -> list[tuple[int, int]]:
+    """The least and the greatest stride in elements along each axis, over the layouts whose strides are separate
+    variables (:func:`kcheck.generator.layouts.geometry`)."""
+    found: list[tuple[int, int]] | None = None
+    for layout in layouts:
+        if layout in ("contiguous", "offset") or (layout == "transposed" and len(shape) == 2):
+            continue
+        rows: list[tuple[int, int]] = []
+        if layout in ("strided", "padded"):
+            low, high = (2, 3) if layout == "strided" else (1, 1)
+            for axis in reversed(range(len(shape))):
+                rows.insert(0, (min(low, _MOST_STRIDE), min(high, _MOST_STRIDE)))
+                least, most = shape[axis].bounds
+                pad = (1, 3) if layout == "strided" else (1, 7) if axis == len(shape) - 1 else (0, 0)
+                low = low * max(1, least or 0) + pad[0]
+                high = _MOST_STRIDE if most is None else high * max(1, most) + pad[1]
+        else:
+            rows = [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
+        if found is not None:
+            rows = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(rows, found, strict=True)]
+        found = rows
+    return found or [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
 
 
 def missing_class(found: Sequence[SpecVariant]) -> str:
