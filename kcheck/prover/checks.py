@@ -23,12 +23,14 @@ class Doubt:
         fix: what in the spec would decide it; may be empty.
         values: what the solver proposes, by variable; empty if it proposes nothing.
         operation: where.
+        is_of_warp: whether it is about the lanes of a warp, and not about a barrier of the block.
     """
 
     reason: str
     fix: str
     operation: Operation | None
     values: Mapping[str, int]
+    is_of_warp: bool = False
 
 
 class ProofChecks:
@@ -46,7 +48,7 @@ class ProofChecks:
         self._found: dict[int, list[SplitOffset]] = {}
         self._indices: dict[tuple[object, ...], tuple[Poly, ...] | None] = {}
         self.converges = False
-        """Whether all threads of a block meet at each barrier."""
+        """Whether all threads of a block meet at each of its barriers."""
 
     # --- memcheck
 
@@ -184,15 +186,20 @@ class ProofChecks:
 
     # --- synccheck
 
-    def synccheck(self) -> Iterator[Doubt]:
+    def synccheck(self) -> list[Doubt]:
         """The barriers that some threads of a block may not reach, and warps whose lanes may not meet."""
+        found = list(self._apart())
+        self.converges = all(doubt.is_of_warp for doubt in found)
+        return found
+
+    def _apart(self) -> Iterator[Doubt]:
         cfg = self.q.cfg
         after = postdominators(cfg)
         at: dict[int, list[Meeting]] = {}
         for meeting in self.q.trace.meetings:
             at.setdefault(meeting.block, []).append(meeting)
             if meeting.problem:
-                yield Doubt(meeting.problem, "", meeting.operation, {})
+                yield Doubt(meeting.problem, "", meeting.operation, {}, meeting.whole_warp)
         if not at:
             return
         if any(meeting.whole_warp for meeting in self.q.trace.meetings):
@@ -212,8 +219,8 @@ class ProofChecks:
                     line = f" at line {where.line}" if where is not None else ""
                     cause = self._cause(branch.condition)[0] if branch.condition.kind == "cmp" else ""
                     why = f"some {what} may not reach it: the branch{line} may differ between threads"
-                    yield Doubt(why + (f"; {cause}" if "loaded" in cause else ""), "", meeting.operation, {})
-                    break
+                    told = why + (f"; {cause}" if "loaded" in cause else "")
+                    yield Doubt(told, "", meeting.operation, {}, meeting.whole_warp)
 
     def _needs_order(self, condition: Formula) -> bool:
         return not self.q.ordered and any(atom.needs_order for atom in atoms_below(condition, set()))
@@ -227,7 +234,7 @@ class ProofChecks:
         if self.prover.holds(terms.true, terms.compare("eq", terms.mod(whole, 32), terms.zero)):
             return
         first = next(m for m in self.q.trace.meetings if m.whole_warp)
-        yield Doubt("the last warp of a block may have fewer than 32 lanes", "", first.operation, {})
+        yield Doubt("the last warp of a block may have fewer than 32 lanes", "", first.operation, {}, True)
 
     def _divided_region(self, block: int, after: Mapping[int, int]) -> set[int]:
         """The blocks that threads may execute after a branch before they meet again."""

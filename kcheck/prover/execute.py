@@ -129,6 +129,8 @@ class SymbolicExecution:
         self._loaded = loaded
         self._steps = 0
         self._forks = forks(cfg)
+        self.decisions: dict[int, Formula] = {}
+        """By block, the condition of the branch at its end, in the iteration that is executed."""
         self._paths: dict[int, Formula] = {}
         """By block, the condition to reach its end, in the iteration that is executed."""
 
@@ -259,7 +261,7 @@ class SymbolicExecution:
         successors = self.cfg.blocks[n].successors
         if end.guard is None:
             return [Edge(n, successors[0], path, registers)]
-        condition = self._predicate(end, registers)
+        condition = self.decisions[n] = self._predicate(end, registers)
         terms = self.terms
         if self.recording and condition not in (terms.true, terms.false):
             self._note_branch(end, condition, path, n)
@@ -732,7 +734,7 @@ def _line(i: Operation) -> int:
 def forks(cfg: Cfg) -> dict[int, int]:
     """By block where paths meet: the block where they have parted. All threads that leave the one reach the
     other, with no loop between them, so the condition to be there is the same."""
-    before = _dominators(cfg)
+    before = dominators(cfg)
     after = control.postdominators(cfg)
     loops = {n: frozenset(k for k, loop in enumerate(cfg.loops) if n in loop.blocks) for n in cfg.order}
     place = {n: at for at, n in enumerate(cfg.order)}
@@ -750,7 +752,7 @@ def forks(cfg: Cfg) -> dict[int, int]:
     return found
 
 
-def _dominators(cfg: Cfg) -> dict[int, int]:
+def dominators(cfg: Cfg) -> dict[int, int]:
     """The immediate dominator of each reachable block (Cooper, Harvey, Kennedy 2001)."""
     place = {n: at for at, n in enumerate(cfg.order)}
     first = cfg.order[0]

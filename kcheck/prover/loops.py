@@ -21,11 +21,12 @@ from types import MappingProxyType
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.bits import type_range
-from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution
+from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution, dominators
 from kcheck.prover.instructions import Value
 from kcheck.prover.simplify import Simplification, simplified_path
 from kcheck.prover.terms import THREAD, UNIFORM, Atom, Formula, Poly, Terms, atoms_below
 from kcheck.ptx.analysis.liveness import writes
+from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
 _TRIES = 4
@@ -57,6 +58,7 @@ class LoopSummary:
         self._of = execution
         self._levels: dict[tuple[int, tuple[int, ...]], dict[str, int]] = {}
         self._count = 0
+        self._dominators = dominators(execution.cfg)
 
     def execute(self, number: int, start: Edge, loops: tuple[int, ...]) -> list[Edge]:
         """Execute a loop from the state before it. Returns the edges that leave it."""
@@ -255,19 +257,49 @@ class LoopSummary:
         levels = {name: start.registers[name].level if name in start.registers else THREAD for name in changed}
         for _ in range(_TRIES):
             body = self._run(number, start, changed, levels, inside)
-            uniform = self._exits_level(body, start)
+            uniform = self._exits_level(number, body, start)
             new = {}
             for name in changed:
                 end = body.ends.get(name)
                 new[name] = max(levels[name], end.level if end is not None else levels[name])
             if new == levels:
-                return body, self._counter(number, inside, uniform)
+                counter = self._counter(number, inside, uniform)
+                counter.needs_order = self._exit_needs_order(body)
+                return body, counter
             levels = new
         levels = dict.fromkeys(changed, THREAD)
         return self._run(number, start, changed, levels, inside), self._counter(number, inside, THREAD)
 
-    def _exits_level(self, body: _Body, start: Edge) -> int:
+    def _always_decides(self, number: int, body: _Body) -> bool:
+        """Whether each iteration comes to each branch that leaves the loop, whatever it did before."""
+        of, cfg = self._of, self._of.cfg
+        loop = cfg.loops[number]
+        inner = [other.blocks for k, other in enumerate(cfg.loops) if k != number and other.blocks < loop.blocks]
+        ends = [cfg.blocks[n].terminator for n in loop.blocks]
+        if any(isinstance(end, Instruction) and end.opcode in ("ret", "exit", "trap") for end in ends):
+            return False
+        back = [n for n in loop.blocks if loop.header in cfg.blocks[n].successors]
+        for edge in body.leaving:
+            n = edge.source
+            if n not in of.decisions or any(n in blocks for blocks in inner):
+                return False
+            for at in back:
+                while at not in (n, loop.header):
+                    at = self._dominators[at]
+                if at != n:
+                    return False
+        return True
+
+    def _exit_needs_order(self, body: _Body) -> bool:
+        """Whether the number of iterations is the same in all threads only if there are no races."""
+        seen: set[object] = set()
+        paths = [edge.path for edge in body.leaving] + ([] if body.again is None else [body.again])
+        return any(atom.needs_order for path in paths for atom in atoms_below(path, seen))
+
+    def _exits_level(self, number: int, body: _Body, start: Edge) -> int:
         """The level of what decides how many iterations there are."""
+        if self._always_decides(number, body):
+            return max((self._of.decisions[edge.source].level for edge in body.leaving), default=UNIFORM)
         before = set(self._of.terms.conjuncts(start.path))
         level = UNIFORM
         for edge in body.leaving:
@@ -454,6 +486,8 @@ class LoopSummary:
         end, first = body.ends.get(name), start.registers.get(name)
         level = THREAD if inside[-1] in of.divergent else variable.level  # threads leave in different iterations
         if isinstance(variable, Formula):
+            if end is not None and any(atom.needs_order for atom in atoms_below(end, set())):
+                level = THREAD  # a flag does not say that its level holds only without races
             return terms.fresh_flag(name, level)
         width = _width(of, name)
         found = terms.fresh(name, span or type_range(True, width), level)
