@@ -57,7 +57,7 @@ class Assumptions:
             else:
                 derived[name] = domain.text
         for name in dependency_order(derived):
-            self.names[name] = self._value(derived[name], name)
+            self.names[name] = self._named(name, self._value(derived[name], name))
         for name, param in spec.params.items():
             self._add_param(name, param, params)
         for constraint in spec.constraints:
@@ -94,6 +94,15 @@ class Assumptions:
             self.names[name] = self._value(param.expr.text, name)
         elif param.values and all(isinstance(v, int) for v in param.values):
             self.names[name] = self._chosen(name, [int(v) for v in param.values])
+
+    def _named(self, name: str, value: Poly) -> Poly:
+        """A derived dim. A sum is a variable, so that a row of ``2 * pairs + rest`` elements is one factor in an
+        address."""
+        if len(value.terms) < 2:
+            return value
+        found = self.terms.var(name, value.bounds, UNIFORM)
+        self.prover.add(self.terms.compare("eq", found, value))
+        return found
 
     def _value(self, text: str, name: str) -> Poly:
         """The value of an expression; a separate variable if it has no term."""

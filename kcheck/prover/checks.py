@@ -8,7 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
 from kcheck.prover.model import Meeting, Region, SymbolicAccess, SymbolicBranch
 from kcheck.prover.pairs import Renaming, Sharing, sharings
-from kcheck.prover.places import SplitOffset, indices, places, shifted
+from kcheck.prover.places import SplitOffset, indices, places, shifted, views
 from kcheck.prover.terms import THREAD, Atom, Formula, Poly, atoms_below
 from kcheck.ptx.analysis.cfg import postdominators
 from kcheck.ptx.syntax.ast import Operation
@@ -117,10 +117,18 @@ class ProofChecks:
         return self._indices[key]
 
     def _index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
-        terms = self.terms
         if not region.shape or size % region.itemsize:
             return None
-        wide = size // region.itemsize
+        found = (self._index_in(view, place, size // region.itemsize) for view in views(self.terms, region))
+        return next((index for index in found if index is not None), None)
+
+    def _index_in(self, region: Region, place: SplitOffset, wide: int) -> tuple[Poly, ...] | None:
+        """The index along each axis of a view.
+
+        Args:
+            wide: how many elements are accessed.
+        """
+        terms = self.terms
         first = indices(terms, region, place.offset)
         if first is None:
             return None
@@ -392,7 +400,7 @@ class ProofChecks:
         (a, one), (b, two) = first, second
         if region.shape and region.is_injective and a.size == b.size == region.itemsize:
             left, right = self.index(region, one, a.size), self.index(region, two, b.size)
-            if left is not None and right is not None:
+            if left is not None and right is not None and len(left) == len(right):
                 return terms.all(terms.compare("eq", x, other.poly(y)) for x, y in zip(left, right, strict=True))
         offset = other.poly(two.offset)
         if a.size == b.size:

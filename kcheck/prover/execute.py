@@ -261,8 +261,11 @@ class SymbolicExecution:
         successors = self.cfg.blocks[n].successors
         if end.guard is None:
             return [Edge(n, successors[0], path, registers)]
-        condition = self.decisions[n] = self._predicate(end, registers)
         terms = self.terms
+        condition = self._predicate(end, registers)
+        if self.recording and condition.kind != "flag":
+            condition = Simplification(terms, self.prover, path).condition(condition)
+        self.decisions[n] = condition
         if self.recording and condition not in (terms.true, terms.false):
             self._note_branch(end, condition, path, n)
         edges = [Edge(n, successors[0], terms.all((path, condition)), registers)]
