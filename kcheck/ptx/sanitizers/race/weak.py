@@ -34,8 +34,8 @@ _Array = tuple[str, object]
 
 
 def strengths(functions: Iterable[Function], module: Module) -> Mapping[int, bool]:
-    """Accesses of a kernel and what it calls (by ``id``) that are strong, or are not, although no modifier says so:
-    False for volatile ones that are judged like plain ones, True for guesses of a compare-and-swap."""
+    """Accesses of a kernel and what it calls (by ``id``) that are strong, or are not, although no modifier says
+    so: False for volatile ones that are judged like plain ones, True for guesses of a compare-and-swap."""
     functions = list(functions)
     weak = dict.fromkeys(_weak_accesses(functions, module), False)
     return weak | dict.fromkeys((load for f in functions for load in _guesses(f, module.file)), True)
