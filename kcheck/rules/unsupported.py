@@ -9,6 +9,6 @@ RULE = Rule(
     why="The device cannot run the kernel. This is a limit of the device and not a bug in the kernel.",
     no_example=(
         "the device cannot run the kernel. The reason depends on the device and its version ([the "
-        "table](https://github.com/kcheck/kcheck#devices))."
+        "table](commands.md#devices))."
     ),
 )

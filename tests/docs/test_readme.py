@@ -1,4 +1,4 @@
-"""What the README says to type works, and what it shows is what is printed."""
+"""What the README and the page of commands say to type works, and what the README shows is what is printed."""
 
 import os
 import re
@@ -15,13 +15,14 @@ from kcheck.specfile import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language, in order."""
+def blocks(language: str, page: str = README) -> list[str]:
+    """The fenced blocks of a language on a page, in order."""
     found: list[str] = []
     inside: str | None = None
-    for line in README.splitlines(keepends=True):
+    for line in page.splitlines(keepends=True):
         if line.startswith("```"):
             inside = line[3:].strip() if inside is None else None
             if inside == language:
@@ -32,9 +33,10 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Every line that starts with `kcheck ` in a block of commands, its comment taken off."""
-    lines = [line for block in blocks("") for line in block.splitlines() if re.match(r"kcheck [a-z]", line)]
-    return [re.split(r"\s{2,}#", line)[0].strip() for line in lines]
+    """Every line that starts with `kcheck ` in a block of commands, its comment taken off; each once."""
+    texts = [*blocks(""), *blocks("", COMMANDS)]
+    lines = [line for block in texts for line in block.splitlines() if re.match(r"kcheck [a-z]", line)]
+    return list(dict.fromkeys(re.split(r"\s{2,}#", line)[0].strip() for line in lines))
 
 
 PROGRAM = """
@@ -55,7 +57,7 @@ EXITS = {"kcheck run specs/ -r -t buggy": 1, "kcheck minimize 174471134067792144
 
 
 KEPT = ("attention", "matmul", "softmax", "matmul_griddim", "softmax_pad_zero")
-"""What is left of the specs: each is a compilation, and the README's commands are the same for all."""
+"""What is left of the specs: each is a compilation, and the commands are the same for all."""
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +89,14 @@ def kcheck(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands_are_found() -> None:
-    """The README has the commands that this file is about."""
+    """The pages have the commands that this file is about."""
     assert len(commands()) >= 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", commands())
 def test_every_command_runs(line: str, checkout: Path) -> None:
-    """Each ends with the exit code that the README's table gives it."""
+    """Each ends with the exit code that the page's table gives it."""
     ran = kcheck(line, checkout)
     assert ran.returncode == EXITS.get(line, 0), ran.stdout + ran.stderr
 
