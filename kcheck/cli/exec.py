@@ -24,7 +24,7 @@ _NEEDS_SPEC = "it needs a spec that names the arrays; use `kcheck run`"
 _SHORT, _MOST = "/tmp", 60
 """The path of a socket has at most 107 bytes."""
 SANITIZE = Sanitize(
-    ("memcheck", "racecheck", "initcheck", "synccheck", "overflow"),
+    ("memcheck", "racecheck", "initcheck", "synccheck", "overflow", "leakcheck"),
     dict.fromkeys(("unwritten", "mutated", "nondeterministic"), _NEEDS_SPEC),
 )
 

@@ -181,9 +181,13 @@ def _is_shared(address: int, naming: Naming) -> bool:
 def _freed(verb: str, fault: FaultRecord, block: MemoryBlock, label: RangeLabel | None, fix: str) -> Told:
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
         return Told(
-            verb, f"{label.name} after its memory was freed ({block.told})", fix, label.array, is_gone=True
+            verb,
+            f"{label.name} after its memory was freed{block.told_freed} ({block.told})",
+            fix,
+            label.array,
+            is_gone=True,
         )
-    return Told(verb, f"byte {fault.address - block.base} of {block.told} that was freed", fix)
+    return Told(verb, f"byte {fault.address - block.base} of {block.told} that was freed{block.told_freed}", fix)
 
 
 def _outside(

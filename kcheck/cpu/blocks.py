@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
 from enum import StrEnum
 
 from kcheck.dataclass import dataclass
@@ -22,12 +24,15 @@ class MemoryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """One allocation, live or freed: ``size`` bytes from ``base``; ``serial`` counts allocations from 1."""
+    """One allocation, live or freed: ``size`` bytes from ``base``; ``serial`` counts allocations from 1. ``made``
+    and ``freed`` return the places of the calls that did that, if a program's calls are known."""
 
     base: int
     size: int
     kind: MemoryKind
     serial: int
+    made: Callable[[], str] | None = field(default=None, compare=False)
+    freed: Callable[[], str] | None = field(default=None, compare=False)
 
     @property
     def end(self) -> int:
@@ -36,7 +41,13 @@ class MemoryBlock:
     @property
     def told(self) -> str:
         """For findings."""
-        return f"{self.kind} memory of {self.size} bytes (allocation {self.serial})"
+        at = f", at {place}" if self.made is not None and (place := self.made()) else ""
+        return f"{self.kind} memory of {self.size} bytes (allocation {self.serial}{at})"
+
+    @property
+    def told_freed(self) -> str:
+        """Where it was freed, for the end of a sentence; empty if that is unknown."""
+        return f" at {place}" if self.freed is not None and (place := self.freed()) else ""
 
 
 @dataclass(frozen=True, slots=True)

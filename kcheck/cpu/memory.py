@@ -14,6 +14,7 @@ import mmap
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from kcheck.alignment import align_up
@@ -54,6 +55,10 @@ class OutOfMemory(Exception):
 
 def _nothing() -> None:
     """No memory changes without a call of :class:`Memory`."""
+
+
+def _unknown() -> None:
+    """The program's calls have no known place."""
 
 
 def _reserve(size: int) -> mmap.mmap:
@@ -104,6 +109,8 @@ class Memory:
         self._defined: dict[int, bool] = {}  # by base of a block: whether all of it is initialized, as last seen
         self.refresh: Callable[[], None] = _nothing
         """Is called before blocks are looked up: it may register and unregister some."""
+        self.caller: Callable[[], Callable[[], str] | None] = _unknown
+        """Returns a function that finds the place of the program's current call, if calls are known."""
         self._lock = threading.RLock()
 
     # --- uninitialized memory
@@ -206,8 +213,9 @@ class Memory:
     # --- allocations
 
     def allocate(self, size: int, kind: MemoryKind, *, fill: bool = True) -> int:
-        """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. A block of zero bytes has an address,
-        too. The device heap does not count: a GPU reserves it before a program starts.
+        """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. Managed and pinned memory has
+        zeros, as the system gives to a program: programs read it themselves, and rely on that. A block of zero
+        bytes has an address, too. The device heap does not count: a GPU reserves it before a program starts.
 
         Raises:
             OutOfMemory: live memory would exceed the capacity.
@@ -219,9 +227,9 @@ class Memory:
             extent = align_up(size + guard, PAGE)
             base = self._place(extent)
             self._serial += 1
-            self._add(MemoryBlock(base, size, kind, self._serial), extent)
+            self._add(MemoryBlock(base, size, kind, self._serial, self.caller()), extent)
             self._used += size if kind is not MemoryKind.HEAP else 0
-        if fill and size <= FILL_MAX:
+        if fill and size <= FILL_MAX and kind not in (MemoryKind.MANAGED, MemoryKind.HOST):
             ctypes.memset(base, FRESH, size)
         if kind in (
             MemoryKind.DEVICE,
@@ -288,7 +296,7 @@ class Memory:
                 self._unreserve(block)
                 return True
             self._used -= block.size if block.kind is not MemoryKind.HEAP else 0
-            self._freed.append(block)
+            self._freed.append(replace(block, freed=self.caller()))
             self._freed_bytes += self._extent[block.base]
             if block.size <= FILL_MAX:
                 ctypes.memset(block.base, FREED, block.size)
@@ -372,6 +380,12 @@ class Memory:
     def used(self) -> int:
         """Live bytes, without registered memory."""
         return self._used
+
+    @property
+    def blocks(self) -> list[MemoryBlock]:
+        """The live ones, in the order of their allocation."""
+        with self._lock:
+            return sorted(self._live.values(), key=lambda block: block.serial)
 
     def find(self, address: int, size: int = 1) -> MemoryBlock | None:
         """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes contains its base."""

@@ -25,6 +25,8 @@ from kcheck.cpu.sanitizers import checks
 from kcheck.driver import install
 from kcheck.driver.call import DriverCall, Table, get_u64, put_u32, put_u64
 from kcheck.driver.finding_log import FindingLog
+from kcheck.driver.host_access import beyond
+from kcheck.driver.host_calls import HostCalls
 from kcheck.driver.machine import Machine
 from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.session import mark_of_use, read_levels
@@ -33,6 +35,7 @@ from kcheck.errors import DeviceUnavailable
 from kcheck.model.layouts import PAGE
 
 _REQUEST = struct.Struct("<56s12QII")
+_FRAMES = 32  # of a call stack, at the end of a thread's scratch area
 _REPLY = struct.Struct("<iI")
 _HELLO = struct.Struct("<4Q")
 _INTERNAL_ERROR = 3
@@ -53,6 +56,7 @@ class Engine:
         cache = ObjectCache(chosen.cache / "code")
         self.pages: SharedPages = shared_pages(arena_size(chosen.memory))
         self._memory = Memory(chosen.memory, arena=self.pages.arena)
+        self._host = HostCalls(pid, self._memory, log.report, finds_leaks=levels.get("leakcheck", "off") != "off")
         self._printed: list[bytes] = []
         executor = Executor(self._memory, chosen.processors, cache, chosen.clock, log.report, self._printed.append)
         executor.checks = checks(name for name, level in levels.items() if level != "off")
@@ -70,13 +74,18 @@ class Engine:
         """The calls of the client that are not the driver's."""
         memory = self._memory
 
-        def check(address: int, size: int) -> None:
+        def read(address: int, size: int) -> None:
             if memory.find(address, size) is None:
-                raise DriverFault(Result.INVALID_VALUE)
+                raise beyond(memory, f"copies {size} bytes from", address, size)
 
         def write(address: int, size: int) -> None:
-            check(address, size)
+            if memory.find(address, size) is None:
+                raise beyond(memory, f"copies {size} bytes to", address, size)
             memory.define(address, size)
+
+        def reset(device: int) -> Result | None:
+            self._host.find_leaks()
+            return table["cuDevicePrimaryCtxReset"].function(device)
 
         def stage(out: int, size: int) -> None:
             try:
@@ -148,7 +157,7 @@ class Engine:
 
         return {
             "kcheckWrite": DriverCall("pz", write),
-            "kcheckRead": DriverCall("pz", check),
+            "kcheckRead": DriverCall("pz", read),
             "kcheckStage": DriverCall("pz", stage),
             "kcheckUnstage": DriverCall("p", unstage),
             "kcheckRegister": DriverCall("ppz", register),
@@ -156,6 +165,11 @@ class Engine:
             "kcheckName": DriverCall("zp", name),
             "kcheckParams": DriverCall("zpz", params),
             "kcheckFlush": DriverCall("", lambda: None),
+            "kcheckEnded": DriverCall("", self._host.ended),
+            "kcheckFailed": DriverCall("pipp", self._host.failed),
+            "kcheckKept": DriverCall("p", self._host.kept.add),
+            "kcheckErrorRead": DriverCall("i", self._host.read),
+            "cuDevicePrimaryCtxReset": DriverCall("i", reset),
             "kcheckLaunchCooperative": DriverCall("zuuuuuuuzp", cooperative),
             "kcheckLoad": DriverCall("ppz", load),
             "cuDeviceGetAttribute": DriverCall("pii", attribute),
@@ -181,6 +195,7 @@ class Engine:
         socket.send_fds(control, [hello], [self.pages.file])
         while control.recv(64):
             pass
+        self._host.left()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -195,8 +210,10 @@ class Engine:
         with connection:
             connection.sendall(struct.pack("<Q", slot))
             while len(message := _received(connection)) == _REQUEST.size:
-                name, *words, flushes, _ = _REQUEST.unpack(message)
-                result = self._answer(name.rstrip(b"\0").decode(), words)
+                name, *words, flushes, frames = _REQUEST.unpack(message)
+                end = self.pages.scratch + (slot + 1) * SCRATCH
+                stack = ctypes.string_at(end - 8 * _FRAMES, 8 * min(frames, _FRAMES))
+                result = self._answer(name.rstrip(b"\0").decode(), words, stack)
                 text = b""
                 if flushes and self._printed:
                     text = b"".join(self._printed)
@@ -207,12 +224,15 @@ class Engine:
                     break
         self._free.append(slot)
 
-    def _answer(self, name: str, words: list[int]) -> int:
+    def _answer(self, name: str, words: list[int], stack: bytes) -> int:
         try:
             with self._lock:
+                self._host.stack = stack
                 result = self._calls[name](words) if name in self._calls else self._refuse(name)
             return 0 if result is None else int(result)
         except DriverFault as fault:
+            if fault.finding is not None:
+                self._host.report(fault.finding, stack)
             return int(fault.result)
         except BaseException:
             print(f"kcheck: internal error in {name}", file=sys.stderr)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, OutOfMemory
 from kcheck.driver.call import DriverCall, Table, get_u32, get_u64, put_u32, put_u64
+from kcheck.driver.host_access import beyond, wrong_free
 from kcheck.driver.machine import PRIMARY_CONTEXT, Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 
@@ -20,6 +21,8 @@ _SYNC_MEMOPS, _BUFFER_ID, _IS_MANAGED, _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZ
 _HOST_MEMORY, _DEVICE_MEMORY = 1, 2  # CUmemorytype
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _WIDE = {_CONTEXT, _DEVICE_POINTER, _HOST_POINTER, _BUFFER_ID, _RANGE_START, _RANGE_SIZE}
+
+_TO, _FROM = "copies {} bytes to", "copies {} bytes from"
 
 Wait = Callable[[int], None]
 
@@ -43,7 +46,7 @@ def _free(memory: Memory, address: int, *kinds: MemoryKind) -> None:
     """Free a block of one of these kinds; freeing NULL does nothing."""
     block = memory.find(address)
     if address and (block is None or block.kind not in kinds or not memory.free(address)):
-        raise DriverFault(Result.INVALID_VALUE)
+        raise wrong_free(memory, address)
 
 
 def _allocation(machine: Machine) -> Table:
@@ -97,9 +100,9 @@ def _host_block(memory: Memory, address: int) -> MemoryBlock:
 def _copies(machine: Machine, wait: Wait) -> Table:
     memory = machine.memory
 
-    def require(address: int, size: int) -> None:
+    def require(address: int, size: int, verb: str) -> None:
         if size and memory.find(address, size) is None:
-            raise DriverFault(Result.INVALID_VALUE)
+            raise beyond(memory, verb.format(size), address, size)
 
     def copy(target: int, source: int, size: int) -> None:
         machine.require_context()
@@ -107,19 +110,19 @@ def _copies(machine: Machine, wait: Wait) -> Table:
             ctypes.memmove(target, source, size)
 
     def to_device(target: int, source: int, size: int, stream: int = 0) -> None:
-        require(target, size)
+        require(target, size, _TO)
         wait(stream)
         copy(target, source, size)
         memory.define(target, size)
 
     def to_host(target: int, source: int, size: int, stream: int = 0) -> None:
-        require(source, size)
+        require(source, size, _FROM)
         wait(stream)
         copy(target, source, size)
 
     def within(target: int, source: int, size: int, stream: int = 0) -> None:
-        require(source, size)
-        require(target, size)
+        require(source, size, _FROM)
+        require(target, size, _TO)
         anywhere(target, source, size, stream)
 
     def anywhere(target: int, source: int, size: int, stream: int = 0) -> None:
@@ -130,7 +133,7 @@ def _copies(machine: Machine, wait: Wait) -> Table:
     def fill(itemsize: int) -> Callable[..., None]:
         def memset(target: int, value: int, count: int, stream: int = 0) -> None:
             machine.require_context()
-            require(target, count * itemsize)
+            require(target, count * itemsize, "sets {} bytes of")
             wait(stream)
             memory.define(target, count * itemsize)
             if itemsize == 1:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from kcheck.model import Finding
+
 
 class Result(IntEnum):
     """A ``CUresult``: the documented names without the prefix ``CUDA_`` or ``CUDA_ERROR_``."""
@@ -40,8 +42,10 @@ class Result(IntEnum):
 
 
 class DriverFault(Exception):
-    """Raised inside a call to return a result other than success."""
+    """Raised inside a call to return a result other than success. ``finding``: what the program did wrong, for
+    programs that may not look at the result."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result, finding: Finding | None = None) -> None:
         super().__init__(result.name)
         self.result = result
+        self.finding = finding

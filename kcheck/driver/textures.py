@@ -14,6 +14,7 @@ from kcheck.alignment import align_up
 from kcheck.cpu.memory import MemoryKind, OutOfMemory
 from kcheck.dataclass import dataclass
 from kcheck.driver.call import DriverCall, Table, get_struct, put_u64
+from kcheck.driver.host_access import beyond
 from kcheck.driver.machine import Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 from kcheck.ptx.abi import Addressing, Texture, TextureFormat
@@ -158,7 +159,7 @@ def _put(address: int, layout: str, *values: int) -> None:
 def _copies(machine: Machine, arrays: Handles[CudaArray], wait: Wait) -> Table:
     memory = machine.memory
 
-    def side(fields: tuple[int, ...], extent: tuple[int, int, int]) -> _CopySide:
+    def side(fields: tuple[int, ...], extent: tuple[int, int, int], verb: str) -> _CopySide:
         """The side that ``fields`` describe: x in bytes, y, z, memory type, host, device, array, pitch, height."""
         x, y, z, kind, host, device, array, pitch, height = fields
         width, rows, slices = extent
@@ -178,7 +179,7 @@ def _copies(machine: Machine, arrays: Handles[CudaArray], wait: Wait) -> Table:
             raise DriverFault(Result.INVALID_VALUE)
         end = start + (slices - 1) * slice_pitch + (rows - 1) * pitch + width
         if kind != _HOST and memory.find(start, end - start) is None:
-            raise DriverFault(Result.INVALID_VALUE)
+            raise beyond(memory, f"copies {rows * slices} rows of {width} bytes {verb}", start, end - start)
         return _CopySide(start, pitch, slice_pitch, kind != _HOST)
 
     def copy(source: tuple[int, ...], target: tuple[int, ...], extent: tuple[int, int, int], stream: int) -> None:
@@ -187,7 +188,7 @@ def _copies(machine: Machine, arrays: Handles[CudaArray], wait: Wait) -> Table:
         width, rows, slices = extent
         if not (width and rows and slices):
             return
-        from_side, to_side = side(source, extent), side(target, extent)
+        from_side, to_side = side(source, extent, "from"), side(target, extent, "to")
         for z in range(slices):
             for y in range(rows):
                 to = to_side.address + z * to_side.slice_pitch + y * to_side.pitch

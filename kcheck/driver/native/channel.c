@@ -10,13 +10,13 @@ into the thread's scratch area, which is shared, too. A word of `calls` says how
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 const struct call kc_calls[] = {
-#define FLUSHES 1
     {"cuInit", "v", 0}, {"cuDriverGetVersion", "4", 0}, {"cuDeviceGetCount", "4", 0}, {"cuDeviceGet", "4v", 0},
     {"cuDeviceGetName", "nvv", 0}, {"cuDeviceGetUuid", ">16;v", 0}, {"cuDeviceGetUuid_v2", ">16;v", 0},
     {"cuDeviceTotalMem", "8v", 0}, {"cuDeviceGetAttribute", "4vv", 0}, {"cuDeviceGetPCIBusId", "nvv", 0},
@@ -27,20 +27,21 @@ const struct call kc_calls[] = {
     {"cuCtxPushCurrent", "v", 0}, {"cuCtxPopCurrent", "8", 0}, {"cuCtxGetDevice", "4", 0}, {"cuCtxSynchronize", "", FLUSHES},
     {"cuCtxGetApiVersion", "v4", 0}, {"cuCtxGetFlags", "4", 0}, {"cuCtxGetStreamPriorityRange", "44", 0},
     {"cuCtxGetLimit", "8v", 0}, {"cuCtxSetLimit", "vv", 0},
-    {"cuMemAlloc", "8v", 0}, {"cuMemAllocManaged", "8vv", 0}, {"cuMemHostAlloc", "8vv", 0}, {"cuMemAllocHost", "8v", 0},
-    {"cuMemAllocPitch", "88vvv", 0}, {"cuMemFree", "v", 0}, {"cuMemFreeHost", "v", 0}, {"cuMemHostGetDevicePointer", "8vv", 0},
+    {"cuMemAlloc", "8v", TRACES}, {"cuMemAllocManaged", "8vv", TRACES}, {"cuMemHostAlloc", "8vv", TRACES}, {"cuMemAllocHost", "8v", TRACES},
+    {"cuMemAllocPitch", "88vvv", TRACES}, {"cuMemFree", "v", TRACES}, {"cuMemFreeHost", "v", TRACES}, {"cuMemHostGetDevicePointer", "8vv", 0},
     {"cuMemHostGetFlags", "4v", 0}, {"cuMemGetInfo", "88", 0}, {"cuMemGetAddressRange", "88v", 0},
-    {"cuMemAllocAsync", "8vv", 0}, {"cuMemFreeAsync", "vv", 0}, {"cuMemAllocFromPoolAsync", "8vvv", 0},
+    {"cuMemAllocAsync", "8vv", TRACES}, {"cuMemFreeAsync", "vv", TRACES}, {"cuMemAllocFromPoolAsync", "8vvv", TRACES},
     {"cuDeviceGetDefaultMemPool", "8v", 0}, {"cuDeviceGetMemPool", "8v", 0}, {"cuDeviceSetMemPool", "vv", 0},
     {"cuMemPoolCreate", "8v", 0}, {"cuMemPoolDestroy", "v", 0}, {"cuMemPoolSetAttribute", "vv<8;", 0},
     {"cuMemPoolGetAttribute", "vv8", 0}, {"cuMemPoolTrimTo", "vv", 0}, {"cuMemPoolSetAccess", "vvv", 0},
-    {"cuMemcpyDtoD", "vvv", FLUSHES}, {"cuMemcpyDtoDAsync", "vvvv", 0}, {"cuMemcpyAsync", "vvvv", 0},
-    {"kcheckWrite", "vv", FLUSHES}, {"kcheckRead", "vv", FLUSHES}, {"kcheckStage", "8v", 0}, {"kcheckUnstage", "v", 0},
-    {"kcheckRegister", "8vv", 0}, {"kcheckUnregister", "v", 0}, {"kcheckParams", "v>32768;v", 0}, {"kcheckFlush", "", FLUSHES},
-    {"cuMemsetD8", "vvv", 0}, {"cuMemsetD8Async", "vvvv", 0}, {"cuMemsetD16", "vvv", 0}, {"cuMemsetD16Async", "vvvv", 0},
-    {"cuMemsetD32", "vvv", 0}, {"cuMemsetD32Async", "vvvv", 0},
-    {"cuMemcpy3D", "<200;", FLUSHES}, {"cuMemcpy3DAsync", "<200;v", FLUSHES},
-    {"cuArrayCreate", "8<24;", 0}, {"cuArray3DCreate", "8<40;", 0}, {"cuArrayDestroy", "v", 0},
+    {"cuMemcpyDtoD", "vvv", FLUSHES | TRACES}, {"cuMemcpyDtoDAsync", "vvvv", TRACES}, {"cuMemcpyAsync", "vvvv", TRACES},
+    {"kcheckWrite", "vv", FLUSHES | TRACES}, {"kcheckRead", "vv", FLUSHES | TRACES}, {"kcheckStage", "8v", 0}, {"kcheckUnstage", "v", 0},
+    {"kcheckRegister", "8vv", 0}, {"kcheckUnregister", "v", 0}, {"kcheckParams", "v>32768;v", 0}, {"kcheckFlush", "", FLUSHES}, {"kcheckEnded", "", FLUSHES},
+    {"kcheckFailed", "svss", TRACES}, {"kcheckErrorRead", "v", 0}, {"kcheckKept", "v", 0},
+    {"cuMemsetD8", "vvv", TRACES}, {"cuMemsetD8Async", "vvvv", TRACES}, {"cuMemsetD16", "vvv", TRACES}, {"cuMemsetD16Async", "vvvv", TRACES},
+    {"cuMemsetD32", "vvv", TRACES}, {"cuMemsetD32Async", "vvvv", TRACES},
+    {"cuMemcpy3D", "<200;", FLUSHES | TRACES}, {"cuMemcpy3DAsync", "<200;v", FLUSHES | TRACES},
+    {"cuArrayCreate", "8<24;", TRACES}, {"cuArray3DCreate", "8<40;", TRACES}, {"cuArrayDestroy", "v", TRACES},
     {"cuArray3DGetDescriptor", ">40;v", 0}, {"cuTexObjectCreate", "8<144;<104;v", 0}, {"cuTexObjectDestroy", "v", 0},
     {"cuSurfObjectCreate", "8<144;", 0}, {"cuSurfObjectDestroy", "v", 0},
     {"cuStreamCreate", "8v", 0}, {"cuStreamCreateWithPriority", "8vv", 0}, {"cuStreamDestroy", "v", 0},
@@ -60,7 +61,7 @@ const struct call kc_calls[] = {
 const size_t kc_call_count = sizeof kc_calls / sizeof *kc_calls;
 _Static_assert(sizeof kc_calls / sizeof *kc_calls <= MOST_CALLS, "raise MOST_CALLS");
 
-struct request { char name[56]; u64 arguments[ARGUMENTS]; u32 flushes, pad; };
+struct request { char name[56]; u64 arguments[ARGUMENTS]; u32 flags, frames; };
 struct reply { int result; u32 text; };
 
 struct hello kc_device;
@@ -125,7 +126,7 @@ static void close_channel(void *value) { close((int)(intptr_t)value - 1); }
 static void at_exit(void) {
     if (kc_is_forked || kc_owner != getpid()) return;
     kc_wait_for_host_work();
-    REMOTE("kcheckFlush", 0);
+    REMOTE("kcheckEnded", 0);
     fflush(stdout);
 }
 static int connect_process(void) {
@@ -158,11 +159,16 @@ char *kc_connected(void) {
     return scratch;
 }
 
-int kc_send(const char *name, const u64 *arguments, u32 flushes) {
-    struct request request = {.flushes = flushes};
+/* The last words of the scratch area are the call stack. */
+#define FRAMES 32
+static size_t room(void) { return kc_device.scratch_size - FRAMES * sizeof(void *); }
+
+int kc_send(const char *name, const u64 *arguments, u32 flags) {
+    struct request request = {.flags = flags & FLUSHES};
     struct reply reply;
     strncpy(request.name, name, sizeof request.name - 1);
     memcpy(request.arguments, arguments, sizeof request.arguments);
+    if (flags & TRACES) request.frames = (u32)backtrace((void **)(scratch + room()), FRAMES);
     ssize_t sent;
     do sent = send(channel, &request, sizeof request, MSG_NOSIGNAL); while (sent < 0 && errno == EINTR);
     if (sent != sizeof request || receive(channel, &reply, sizeof reply)) lost();
@@ -196,7 +202,7 @@ int kc_remote(const struct call *call, const u64 *given) {
         }
         if (kind == 's') size = strlen((char *)value) + 1;
         int is_read = kind == '<' || kind == 's', is_text = kind == 'n';
-        if (used + size > kc_device.scratch_size) return INVALID_VALUE;
+        if (used + size > room()) return INVALID_VALUE;
         sent[n] = A(scratch + used);
         if (is_read) memcpy(scratch + used, (void *)value, size);
         else {
@@ -205,7 +211,7 @@ int kc_remote(const struct call *call, const u64 *given) {
         }
         used += (size + 15) / 16 * 16;
     }
-    int result = kc_send(call->name, sent, (u32)call->flushes);
+    int result = kc_send(call->name, sent, call->flags);
     for (size_t k = 0; k < outs && !result; k++) {
         char *from = scratch + written[k].offset;
         memcpy(written[k].to, from, written[k].is_text ? strnlen(from, written[k].size - 1) + 1 : written[k].size);
@@ -216,4 +222,18 @@ const struct call *kc_call_of(const char *name) {
     for (size_t n = 0; n < kc_call_count; n++)
         if (!strcmp(kc_calls[n].name, name)) return &kc_calls[n];
     return NULL;
+}
+
+/* --- errors that the program does not read */
+
+static int unread;
+void kc_failed(const char *name, int error, const char *kernel) {
+    if (!kc_owner || kc_is_forked) return;
+    __atomic_store_n(&unread, 1, __ATOMIC_RELEASE);
+    REMOTE("kcheckFailed", A(name), A(error), A(kc_error_name(error)), A(kernel));
+}
+void kc_read(int error) {
+    if (!__atomic_load_n(&unread, __ATOMIC_ACQUIRE) || kc_is_forked) return;
+    if (!error) __atomic_store_n(&unread, 0, __ATOMIC_RELEASE);
+    REMOTE("kcheckErrorRead", A(error));
 }

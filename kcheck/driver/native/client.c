@@ -11,7 +11,7 @@
         return kc_remote(&kc_calls[n], (const u64[ARGUMENTS]){a, b, c, d, e, f, g, h, i, j, k, l});                    \
     }
 #define ALL(F) EIGHT(F, 0) EIGHT(F, 01) EIGHT(F, 02) EIGHT(F, 03) EIGHT(F, 04) EIGHT(F, 05) EIGHT(F, 06) EIGHT(F, 07) \
-    EIGHT(F, 010) EIGHT(F, 011) EIGHT(F, 012) EIGHT(F, 013) EIGHT(F, 014) EIGHT(F, 015) EIGHT(F, 016)
+    EIGHT(F, 010) EIGHT(F, 011) EIGHT(F, 012) EIGHT(F, 013) EIGHT(F, 014) EIGHT(F, 015) EIGHT(F, 016) EIGHT(F, 017)
 #pragma GCC diagnostic ignored "-Warray-bounds"
 ALL(GENERIC)
 #define ADDRESS(n) generic##n,

@@ -4,12 +4,13 @@
 #include "runtime.h"
 
 /* A call that is sent to the device process. `arguments` says how (channel.c). */
-struct call { const char *name, *arguments; int flushes; };
+struct call { const char *name, *arguments; u32 flags; };
+enum { FLUSHES = 1, TRACES = 2 }; /* prints what kernels printed; the message has the call stack */
 struct hello { u64 address, size, scratch, scratch_size; };
 
 extern const struct call kc_calls[];
 extern const size_t kc_call_count;
-#define MOST_CALLS 120 /* client.c has that many functions for them */
+#define MOST_CALLS 128 /* client.c has that many functions for them */
 const struct call *kc_call_of(const char *name);
 int kc_remote(const struct call *call, const u64 *given);
 #define REMOTE(name, ...)                                       \
@@ -25,7 +26,7 @@ extern int kc_memory_file; /* its memory */
 extern pid_t kc_owner;     /* the process that connected; 0: none */
 extern int kc_is_forked;   /* in a child of that process, which has no device */
 char *kc_connected(void);  /* connects this thread; its scratch area */
-int kc_send(const char *name, const u64 *arguments, u32 flushes);
+int kc_send(const char *name, const u64 *arguments, u32 flags);
 static inline int is_shared(u64 address) { return address - kc_device.address < kc_device.size; }
 
 void kc_wait_for_host_work(void);

@@ -173,7 +173,7 @@ PER_THREAD(cudaStreamGetCaptureInfo, _ptsz)
 PER_THREAD(cudaStreamGetCaptureInfo_v2, _ptsz)
 
 /* Another stream that waits for an event of a captured stream is captured, too. */
-static int record_event(handle event, handle stream) {
+static int record_event(handle event, handle stream, u32 flags) {
     struct graph *graph = kc_captured(stream);
     if (!graph) return DRIVER(cuEventRecord, event, stream);
     pthread_mutex_lock(&lock);
@@ -182,7 +182,7 @@ static int record_event(handle event, handle stream) {
     if (n < 256) events[n] = (struct captured_event){event, graph}, event_count = n == event_count ? n + 1 : event_count;
     pthread_mutex_unlock(&lock);
     struct work work = {.kind = WORK_EVENT, .target = event};
-    kc_record(graph, &work);
+    if (flags & 1) kc_record(graph, &work); /* cudaEventRecordExternal; others only order the graph */
     return 0;
 }
 static int wait_event(handle stream, handle event, u32 flags) {
@@ -190,8 +190,8 @@ static int wait_event(handle stream, handle event, u32 flags) {
         if (events[n].event == event) return kc_captured(stream) ? 0 : begin(stream, events[n].graph, 0);
     return kc_captured(stream) ? 0 : DRIVER(cuStreamWaitEvent, stream, event, flags);
 }
-API int cudaEventRecord(handle event, handle stream) { RETURN(record_event(event, stream)); }
-API int cudaEventRecordWithFlags(handle event, handle stream, u32 flags) { (void)flags; RETURN(record_event(event, stream)); }
+API int cudaEventRecord(handle event, handle stream) { RETURN(record_event(event, stream, 0)); }
+API int cudaEventRecordWithFlags(handle event, handle stream, u32 flags) { RETURN(record_event(event, stream, flags)); }
 API int cudaStreamWaitEvent(handle stream, handle event, u32 flags) { RETURN(wait_event(stream, event, flags)); }
 PER_THREAD(cudaEventRecord, _ptsz)
 PER_THREAD(cudaEventRecordWithFlags, _ptsz)
@@ -266,10 +266,10 @@ API int cudaGraphAddEventWaitNode(BUILD_ARGUMENTS, handle event) {
 }
 struct allocate_params { u32 properties[22]; const void *access; size_t access_count, size; void *address; };
 API int cudaGraphAddMemAllocNode(BUILD_ARGUMENTS, struct allocate_params *p) {
-    extern int cudaMalloc(void **, size_t);
     struct work work = {.kind = WORK_EMPTY};
-    int error = cudaMalloc(&p->address, p->size);
-    if (error) return error;
+    int error = kc_ready();
+    if (!error) error = kc_allocate_for_graph(&p->address, p->size);
+    if (error) return kc_keep(error);
     BUILD(&work);
 }
 API int cudaGraphAddMemFreeNode(BUILD_ARGUMENTS, void *address) {

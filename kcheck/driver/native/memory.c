@@ -11,7 +11,26 @@ static int allocate(void **out, size_t size) {
     return error;
 }
 API int cudaMalloc(void **out, size_t size) { RETURN(allocate(out, size)); }
-static int release(void *address) { return address ? DRIVER(cuMemFree, A(address)) : 0; }
+
+/* Memory of graphs keeps its address, also if the program frees it outside of the graph. */
+static struct kept { void *address; struct kept *next; } *kept;
+static int is_kept(const void *address) {
+    const struct kept *k = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
+    while (k && k->address != address) k = k->next;
+    return k != NULL;
+}
+int kc_allocate_for_graph(void **out, size_t size) {
+    int error = allocate(out, size);
+    struct kept *made = error || !*out ? NULL : malloc(sizeof *made);
+    if (!made) return error;
+    *made = (struct kept){*out, kept};
+    while (!__atomic_compare_exchange_n(&kept, &made->next, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
+#ifdef KCHECK_CLIENT
+    DRIVER(kcheckKept, A(*out));
+#endif
+    return 0;
+}
+static int release(void *address) { return address && !is_kept(address) ? DRIVER(cuMemFree, A(address)) : 0; }
 API int cudaFree(void *address) { RETURN(release(address)); }
 
 static int allocate_managed(void **out, size_t size, u32 flags) {
@@ -54,7 +73,7 @@ API int cudaMemGetInfo(size_t *free, size_t *total) { RETURN(DRIVER(cuMemGetInfo
 /* Allocations in the order of a stream; a captured one is a node of the graph. */
 static int allocate_in(void **out, size_t size, handle stream) {
     if (!out) return INVALID_VALUE;
-    if (kc_captured(stream)) return allocate(out, size); /* it lives as long as the program: graphs may be launched again */
+    if (kc_captured(stream)) return kc_allocate_for_graph(out, size);
     return size ? DRIVER(cuMemAllocAsync, A(out), size, stream) : allocate(out, 0);
 }
 API int cudaMallocAsync(void **out, size_t size, handle stream) { RETURN(allocate_in(out, size, stream)); }
@@ -63,7 +82,7 @@ API int cudaMallocFromPoolAsync(void **out, size_t size, handle pool, handle str
     RETURN(allocate_in(out, size, stream));
 }
 static int free_in(void *address, handle stream) {
-    return !address || kc_captured(stream) ? 0 : DRIVER(cuMemFreeAsync, A(address), stream);
+    return !address || kc_captured(stream) || is_kept(address) ? 0 : DRIVER(cuMemFreeAsync, A(address), stream);
 }
 API int cudaFreeAsync(void *address, handle stream) { RETURN(free_in(address, stream)); }
 PER_THREAD(cudaMallocAsync, _ptsz)

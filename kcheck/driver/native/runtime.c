@@ -30,8 +30,14 @@ driver_function kc_resolve(const char *name) {
 static __thread int last_error;
 static int sticky_error; /* of a kernel that failed: every later call returns it */
 
-int kc_keep(int error) {
-    if (error && error != NOT_READY) last_error = error;
+static int is_sticky(int error) { return error == 700 || (error >= 714 && error <= 719) || error == 702 || error == 710; }
+
+static __thread const char *launched; /* the last kernel, by its mangled name */
+
+int kc_keep_of(int error, const char *name) {
+    if (!error || error == NOT_READY) return error;
+    last_error = error;
+    if (!is_sticky(error)) kc_failed(name, error, strstr(name, "LaunchKernel") || strstr(name, "LaunchCooperative") ? launched : NULL);
     return error;
 }
 
@@ -39,8 +45,6 @@ int kc_refuse(const char *name) {
     fprintf(stderr, "kcheck: %s is not supported on the cpu device; it returns cudaErrorNotSupported\n", name);
     return kc_keep(NOT_SUPPORTED);
 }
-
-static int is_sticky(int error) { return error == 700 || (error >= 714 && error <= 719) || error == 702 || error == 710; }
 
 static int start(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,9 +75,13 @@ int kc_ready(void) {
 API int cudaGetLastError(void) {
     int error = last_error;
     last_error = sticky_error;
+    if (error) kc_read(0);
     return error ? error : sticky_error;
 }
-API int cudaPeekAtLastError(void) { return last_error ? last_error : sticky_error; }
+API int cudaPeekAtLastError(void) {
+    if (last_error) kc_read(0);
+    return last_error ? last_error : sticky_error;
+}
 
 /* --- errors */
 
@@ -86,8 +94,17 @@ static const char *error_text(int number, int is_name) {
         if (errors[n].number == number) return is_name ? errors[n].name : errors[n].text;
     return is_name ? "unrecognized error code" : "unrecognized error code";
 }
-API const char *cudaGetErrorName(int number) { return error_text(number, 1); }
-API const char *cudaGetErrorString(int number) { return error_text(number, 0); }
+#ifdef KCHECK_CLIENT
+const char *kc_error_name(int error) { return error_text(error, 1); }
+#endif
+API const char *cudaGetErrorName(int number) {
+    if (number) kc_read(number);
+    return error_text(number, 1);
+}
+API const char *cudaGetErrorString(int number) {
+    if (number) kc_read(number);
+    return error_text(number, 0);
+}
 
 /* --- the code of the program */
 
@@ -282,6 +299,8 @@ int kc_launch(handle kernel, dim grid, dim block, void **args, size_t shared, ha
 
 static int launch(const void *function, dim grid, dim block, void **args, size_t shared, handle stream, int cooperative) {
     handle kernel;
+    const struct entry *e = find(function);
+    launched = e ? e->name : NULL;
     int error = kc_function(function, &kernel);
     return error ? error : kc_launch(kernel, grid, block, args, shared, stream, cooperative);
 }

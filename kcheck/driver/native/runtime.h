@@ -45,7 +45,8 @@ static inline int kc_call(driver_function f, const u64 *a) {
     })
 
 int kc_ready(void);               /* initializes the device; the sticky error, if there is one */
-int kc_keep(int error);           /* stores the last error of this thread, and returns it */
+int kc_keep_of(int error, const char *name); /* stores the last error of this thread, and returns it */
+#define kc_keep(error) kc_keep_of(error, __func__)
 int kc_refuse(const char *name);  /* one line on stderr; cudaErrorNotSupported */
 /* The body of most functions: initialize, evaluate, store the error. */
 #define RETURN(expression)                            \
@@ -60,6 +61,16 @@ int kc_symbol(const void *symbol, handle *address, size_t *size);
 int kc_launch(handle kernel, dim grid, dim block, void **args, size_t shared, handle stream, int cooperative);
 int kc_launch_ex(const void *config, handle kernel, void **args);
 int kc_run_launch(handle kernel, dim grid, dim block, size_t shared, handle stream, int cooperative, void **args);
+
+/* For findings about errors that the program does not read. Only the client has them. */
+#ifdef KCHECK_CLIENT
+void kc_failed(const char *name, int error, const char *kernel); /* NULL unless it is a launch */
+const char *kc_error_name(int error);
+void kc_read(int error); /* 0: any */
+#else
+#define kc_failed(name, error, kernel) ((void)(name), (void)(kernel))
+#define kc_read(error) ((void)0)
+#endif
 
 API int cudaGetDeviceCount(int *out);
 
@@ -81,6 +92,7 @@ struct work {
 int kc_do(struct work *work, handle stream);          /* now, or recorded if the stream is being captured */
 int kc_perform(const struct work *work, handle stream);
 int kc_copy(handle to, handle from, size_t size, int kind, handle stream);
+int kc_allocate_for_graph(void **out, size_t size); /* lives as long as the program: graphs may be launched again */
 void kc_record(void *capture, struct work *work);
 void *kc_captured(handle stream);
 int kc_kernel_params(handle kernel, size_t *offsets, size_t *sizes, int most);
