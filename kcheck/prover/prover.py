@@ -174,7 +174,7 @@ class Prover:
         return Answer("yes", values)
 
 
-def _inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
+def inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
     """The conditions and everything in them, each once."""
     seen: set[object] = set()
     pending: list[Poly | Formula | Atom] = list(conditions)
@@ -188,7 +188,7 @@ def _inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
 
 
 def _is_product(condition: Formula) -> bool:
-    polys = (one for one in _inside((condition,)) if isinstance(one, Poly))
+    polys = (one for one in inside((condition,)) if isinstance(one, Poly))
     return any(len(monomial) > 1 for one in polys for monomial, _ in one.terms)
 
 
@@ -288,7 +288,7 @@ class _Encoder:
     def definitions(self, conditions: Iterable[Formula]) -> list[Any]:
         """The meanings of all atoms and products in conditions."""
         found: dict[object, None] = {}
-        for one in _inside(conditions):
+        for one in inside(conditions):
             if isinstance(one, Poly):
                 found |= dict.fromkeys(monomial for monomial, _ in one.terms if len(monomial) > 1)
             elif isinstance(one, Atom):
