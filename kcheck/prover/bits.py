@@ -224,8 +224,9 @@ class Bits:
                 _, whole, divisor = inner.arguments  # (a / b) / c is a / (b * c)
                 assert isinstance(whole, Poly)
                 assert isinstance(divisor, Poly)
-                x, y = whole, terms.product(divisor, y)
-                high = x.bounds[1]
+                both = terms.product(divisor, y)
+                if both.bounds[0] is not None and both.bounds[0] > 0:
+                    x, y, high = whole, both, whole.bounds[1]
             assert y.bounds[0] is not None
             found = terms.function("quotient+", (x, y), (0, None if high is None else high // y.bounds[0]))
         atom = next(found.atoms())

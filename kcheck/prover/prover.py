@@ -60,7 +60,8 @@ class Prover:
         self.facts: dict[Atom, list[Formula]] = {}
         self._given: dict[Formula, None] = {}
         self._deadline = time.process_time() + seconds
-        self._known: dict[tuple[Formula, ...], Answer] = {}
+        self._known: dict[tuple[Formula, ...], tuple[Answer, int]] = {}
+        """By conditions: the answer, and the limit of steps that it was found with."""
         self._z3: Any = import_module("z3")
         self._encoders = {linear: _Encoder(self._z3, linear) for linear in (True, False)}
         self.questions = 0
@@ -115,8 +116,9 @@ class Prover:
             return NO
         parts = self.terms.conjuncts(whole)
         key = tuple(sorted(parts, key=id))
-        if key in self._known:
-            return self._known[key]
+        known, limit = self._known.get(key, (UNKNOWN, -1))
+        if known.kind == "no" or limit >= steps:
+            return known
         if time.process_time() > self._deadline:
             raise ProofTimeout
         self.questions += 1
@@ -128,7 +130,7 @@ class Prover:
             exact = self._ask(asked, False, steps if steps >= _STEPS else steps // 10)
             # A product that is only a variable in the linear form may have values that no factors have.
             found = exact if exact.kind != "unknown" else UNKNOWN
-        self._known[key] = found
+        self._known[key] = found, steps
         return found
 
     def _with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
