@@ -5,11 +5,14 @@ A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.
 
 from __future__ import annotations
 
-from kcheck.prover.prover import Prover
+from kcheck.prover.prover import Prover, inside
 from kcheck.prover.terms import Atom, Formula, Poly, Terms
 
 _STEPS = 40_000
 """The limit of a question about the range of a number: there are many, and most are easy."""
+
+
+_MOST_MULTIPLES = 4
 
 
 def type_range(signed: bool, width: int) -> tuple[int, int]:
@@ -221,8 +224,9 @@ class Bits:
                 _, whole, divisor = inner.arguments  # (a / b) / c is a / (b * c)
                 assert isinstance(whole, Poly)
                 assert isinstance(divisor, Poly)
-                x, y = whole, terms.product(divisor, y)
-                high = x.bounds[1]
+                both = terms.product(divisor, y)
+                if both.bounds[0] is not None and both.bounds[0] > 0:
+                    x, y, high = whole, both, whole.bounds[1]
             assert y.bounds[0] is not None
             found = terms.function("quotient+", (x, y), (0, None if high is None else high // y.bounds[0]))
         atom = next(found.atoms())
@@ -236,11 +240,9 @@ class Bits:
         )
         outside = (terms.compare("lt", x, terms.zero), terms.compare("lt", y, terms.one))
         self._prover.add(terms.any((*outside, rules)), (atom,))
-        for part in terms.conjuncts(self.path):
-            least = _quotient_below(terms, part, x, y)
-            if least is not None:
-                below = terms.compare("lt", found, least)
-                self._prover.add(terms.any((*outside, terms.negated(part), below)), (atom,))
+        for factor in _multiples(terms, self.path, y):
+            beyond = terms.compare("le", terms.product(factor, y), x)
+            self._prover.add(terms.any((*outside, beyond, terms.compare("lt", found, factor))), (atom,))
         return found
 
     def remainder(self, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
@@ -301,25 +303,24 @@ def _single(a: Poly, kind: str) -> Atom | None:
     return a.terms[0][0][0] if a.terms[0][0][0].kind == kind else None
 
 
-def _quotient_below(terms: Terms, condition: Formula, x: Poly, y: Poly) -> Poly | None:
-    """``c``, if a condition is ``x < c * y``, from which follows ``x / y < c``."""
-    if condition.kind != "cmp" or condition.arguments[0] != "lt" or condition.arguments[1] is not x:
-        return None
-    limit = condition.arguments[2]
-    if not isinstance(limit, Poly) or len(limit.terms) != 1 or len(y.terms) != 1:
-        return None
-    (whole, factor), (part, by) = limit.terms[0], y.terms[0]
-    left = list(whole)
-    for atom in part:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    if factor % by:
-        return None
-    found = terms.number(factor // by)
-    for atom in left:
-        found = terms.product(found, terms.of(atom))
-    return found
+def _multiples(terms: Terms, path: Formula, y: Poly) -> list[Poly]:
+    """The factors ``c`` of which a condition has ``c * y``: from ``x < c * y`` follows ``x / y < c``."""
+    if len(y.terms) != 1:
+        return []
+    part, by = y.terms[0]
+    found: dict[Poly, None] = {}
+    for one in inside((path,)):
+        for whole, factor in one.terms if isinstance(one, Poly) else ():
+            left = list(whole)
+            for atom in part:
+                if atom in left:
+                    left.remove(atom)
+            if left and len(left) == len(whole) - len(part) and factor % by == 0:
+                product = terms.number(abs(factor // by))
+                for atom in left:
+                    product = terms.product(product, terms.of(atom))
+                found[product] = None
+    return list(found)[:_MOST_MULTIPLES]
 
 
 def _choice(a: Poly) -> tuple[Formula, Poly, Poly] | None:

@@ -27,8 +27,8 @@ from kcheck.prover.model import (
 )
 from kcheck.prover.prover import Prover
 from kcheck.prover.simplify import Simplification
-from kcheck.prover.transfers import copied, extents, fragment, is_transfer, matrix_rows
 from kcheck.prover.terms import BLOCK, THREAD, Atom, Formula, Poly, Terms
+from kcheck.prover.transfers import copied, extents, fragment, is_transfer, matrix_rows
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness
 from kcheck.ptx.analysis.cfg import Cfg

@@ -111,7 +111,9 @@ class _Builder:
             size_ = self.assumed.names[name]
             self.prover.add(
                 terms.any(
-                    terms.all((terms.compare("ge", size_, terms.number(a)), terms.compare("le", size_, terms.number(b))))
+                    terms.all(
+                        (terms.compare("ge", size_, terms.number(a)), terms.compare("le", size_, terms.number(b)))
+                    )
                     for a, b in runs
                 )
             )

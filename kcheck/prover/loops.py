@@ -185,9 +185,11 @@ class LoopSummary:
             again, failed = tried.again, []
             for name, (low, high) in ranges.items():
                 end = tried.ends.get(name)
-                if again is None or not isinstance(end, Poly):
-                    failed.append(name)
-                elif not of.prover.within(again, end, low, high, steps=_RANGE_STEPS):
+                if (
+                    again is None
+                    or not isinstance(end, Poly)
+                    or not of.prover.within(again, end, low, high, steps=_RANGE_STEPS)
+                ):
                     failed.append(name)
             if not failed:
                 return tried, ranges

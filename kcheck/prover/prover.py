@@ -60,7 +60,8 @@ class Prover:
         self.facts: dict[Atom, list[Formula]] = {}
         self._given: dict[Formula, None] = {}
         self._deadline = time.process_time() + seconds
-        self._known: dict[tuple[Formula, ...], Answer] = {}
+        self._known: dict[tuple[Formula, ...], tuple[Answer, int]] = {}
+        """By conditions: the answer, and the limit of steps that it was found with."""
         self._z3: Any = import_module("z3")
         self._encoders = {linear: _Encoder(self._z3, linear) for linear in (True, False)}
         self.questions = 0
@@ -115,8 +116,9 @@ class Prover:
             return NO
         parts = self.terms.conjuncts(whole)
         key = tuple(sorted(parts, key=id))
-        if key in self._known:
-            return self._known[key]
+        known, limit = self._known.get(key, (UNKNOWN, -1))
+        if known.kind == "no" or limit >= steps:
+            return known
         if time.process_time() > self._deadline:
             raise ProofTimeout
         self.questions += 1
@@ -128,7 +130,7 @@ class Prover:
             exact = self._ask(asked, False, steps if steps >= _STEPS else steps // 10)
             # A product that is only a variable in the linear form may have values that no factors have.
             found = exact if exact.kind != "unknown" else UNKNOWN
-        self._known[key] = found
+        self._known[key] = found, steps
         return found
 
     def _with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
@@ -174,7 +176,7 @@ class Prover:
         return Answer("yes", values)
 
 
-def _inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
+def inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
     """The conditions and everything in them, each once."""
     seen: set[object] = set()
     pending: list[Poly | Formula | Atom] = list(conditions)
@@ -188,7 +190,7 @@ def _inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
 
 
 def _is_product(condition: Formula) -> bool:
-    polys = (one for one in _inside((condition,)) if isinstance(one, Poly))
+    polys = (one for one in inside((condition,)) if isinstance(one, Poly))
     return any(len(monomial) > 1 for one in polys for monomial, _ in one.terms)
 
 
@@ -288,7 +290,7 @@ class _Encoder:
     def definitions(self, conditions: Iterable[Formula]) -> list[Any]:
         """The meanings of all atoms and products in conditions."""
         found: dict[object, None] = {}
-        for one in _inside(conditions):
+        for one in inside(conditions):
             if isinstance(one, Poly):
                 found |= dict.fromkeys(monomial for monomial, _ in one.terms if len(monomial) > 1)
             elif isinstance(one, Atom):

@@ -282,6 +282,8 @@ class Terms:
             inner = condition.arguments[0]
             assert isinstance(inner, Formula)
             return self.either(inner, b, a)
+        if self._agree(condition, a, b):
+            return b
         (a0, a1), (b0, b1) = a.bounds, b.bounds
         bounds = (
             None if a0 is None or b0 is None else min(a0, b0),
@@ -289,6 +291,26 @@ class Terms:
         )
         level = max(condition.level, a.level, b.level)
         return self.of(self.atom("if", (condition, a, b), bounds, level))
+
+    def _agree(self, condition: Formula, a: Poly, b: Poly) -> bool:
+        """Whether the second side is the first one where a condition holds: ``x == 0 ? 0 : x`` is ``x``."""
+        if condition.kind != "cmp" or condition.arguments[0] != "eq":
+            return False
+        _, left, right = condition.arguments
+        assert isinstance(left, Poly)
+        assert isinstance(right, Poly)
+        for term, value in ((left, right), (right, left)):
+            if (
+                value.constant is None
+                or len(term.terms) != 1
+                or term.terms[0][1] != 1
+                or len(term.terms[0][0]) != 1
+            ):
+                continue
+            atom = term.terms[0][0][0]
+            if self.replaced(b, lambda other, own=atom, v=value: v if other is own else None, {}) is a:  # type: ignore[misc]
+                return True
+        return False
 
     def least(self, a: Poly, b: Poly) -> Poly:
         return self._extreme("min", a, b)

@@ -1,7 +1,7 @@
 """Instructions that move more than one register: asynchronous copies, and the matrices of a warp.
 
-Each is one access or two, with the address that a lane gives. Which elements of a ``wmma`` fragment a lane holds is
-not specified, so each lane may access any of them.
+Each is one access or two, with the address that a lane gives. Which elements of a ``wmma`` fragment a lane holds
+is not specified, so each lane may access any of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Transfer:
 
 def is_transfer(i: Instruction) -> bool:
     """Whether an instruction is one of these."""
-    return i.opcode in ("cp", "ldmatrix", "stmatrix") or (i.opcode == "wmma" and i.modifiers[0] in ("load", "store"))
+    return i.opcode in ("cp", "ldmatrix", "stmatrix") or (
+        i.opcode == "wmma" and i.modifiers[0] in ("load", "store")
+    )
 
 
 def copied(terms: Terms, i: Instruction, amount: Poly | Formula | None) -> Iterator[Transfer]:
@@ -62,6 +64,9 @@ def copied(terms: Terms, i: Instruction, amount: Poly | Formula | None) -> Itera
         raise Unsupported(f"{i.mnemonic} is not supported", i)
     reads = terms.true
     if isinstance(amount, Poly):
+        low, high = amount.bounds
+        if low is None or high is None or low < 0 or high > size.value:
+            raise Unsupported("a copy may read more bytes than it writes", i)
         reads = terms.compare("ne", amount, terms.zero)
     elif isinstance(amount, Formula):
         raise Unsupported("a copy is ignored under a condition", i)
@@ -94,7 +99,7 @@ def fragment(terms: Terms, i: Instruction, stride: Poly | None, element: tuple[P
     Raises:
         Unsupported: another form.
     """
-    rows, columns, per = extents(i)
+    _, columns, per = extents(i)
     step = terms.number(columns * per) if stride is None else stride
     size = 4 // per
     row, group = element
