@@ -41,6 +41,7 @@ from measuring import (  # noqa: E402
     interleaved,
     launcher,
     nothing_kept,
+    processor,
     seconds,
     write,
 )
@@ -360,14 +361,6 @@ def report() -> str:
         f"{seconds(whole['cold'])} with empty caches, {seconds(whole['warm'])} with full ones.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def processor() -> str:
-    """The processor's name for itself."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def main() -> None:
