@@ -390,6 +390,7 @@ def main() -> None:
         }[options.child]
         options.answer.write_text(json.dumps(measure()))
         return
+    import again
     import cases
     import monitoring
     import raising
@@ -401,7 +402,7 @@ def main() -> None:
     if not options.short:
         tables |= {"measured": report, sanitizers.MARK: sanitizers.table, raising.MARK: raising.table}
         tables |= {monitoring.MARK: monitoring.table, cases.MARK: cases.table}
-        tables |= {wide.MARK: wide.table}
+        tables |= {wide.MARK: wide.table, again.MARK: again.table}
     for mark, table in tables.items():
         text = table()
         print(text)

@@ -139,4 +139,10 @@ FORMS = (
     Form("pairwise distances, padded tiles", "pairwise_distances", (32, 32), (16, 16),
          lambda r: (floats(r, 500, 64), floats(r, 500, 64), zeros(500, 500)), (2,), 1e-4),
     Form("tridiagonal, a thread a system", "tridiagonal", (32,), (128,), _systems, (5,), 1e-4),
+    Form("int8 matmul, B transposed", "int8_matmul", (16, 16), (16, 16),
+         lambda r: (_bytes(r, 256, 256).view(np.int8), _bytes(r, 256, 256).view(np.int8),
+                    np.zeros((256, 256), np.int32)), (2,)),
+    Form("k-means sums, 2-D atomics", "center_sums", (128,), (256,),
+         lambda r: (floats(r, 1 << 15, 8), r.integers(0, 16, 1 << 15, dtype=np.int32), zeros(16, 8),
+                    np.zeros(16, np.int32)), (2, 3), 1e-4),
 )  # fmt: skip

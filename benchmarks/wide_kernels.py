@@ -456,3 +456,24 @@ def tridiagonal(lower, diagonal, upper, right, work, out):
             out[s, k] = (right[s, k] - lower[s, k] * out[s, k - 1]) / scale
         for k in range(n - 2, -1, -1):
             out[s, k] -= work[s, k] * out[s, k + 1]
+
+
+@cuda.jit
+def int8_matmul(a, transposed, out):
+    """Products of bytes; the second matrix is transposed, so that both are read along their rows."""
+    j, i = cuda.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        total = int32(0)
+        for k in range(a.shape[1]):
+            total += int32(a[i, k]) * int32(transposed[j, k])
+        out[i, j] = total
+
+
+@cuda.jit
+def center_sums(points, labels, sums, counts):
+    """The update of k-means: sums of the points of each center, by atomics."""
+    i = cuda.grid(1)
+    if i < points.shape[0]:
+        for d in range(points.shape[1]):
+            cuda.atomic.add(sums, (labels[i], d), points[i, d])
+        cuda.atomic.add(counts, labels[i], 1)

@@ -339,3 +339,21 @@ def tridiagonal(lower, diagonal, upper, right, work, out):
             out[s, k] = (right[s, k] - lower[s, k] * out[s, k - 1]) / scale
         for k in range(n - 2, -1, -1):
             out[s, k] -= work[s, k] * out[s, k + 1]
+
+
+@njit
+def int8_matmul(a, transposed, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = int32(0)
+            for k in range(a.shape[1]):
+                total += int32(a[i, k]) * int32(transposed[j, k])
+            out[i, j] = total
+
+
+@njit
+def center_sums(points, labels, sums, counts):
+    for i in range(points.shape[0]):
+        for d in range(points.shape[1]):
+            sums[labels[i], d] += points[i, d]
+        counts[labels[i]] += 1
