@@ -41,6 +41,7 @@ from measuring import (  # noqa: E402
     interleaved,
     launcher,
     nothing_kept,
+    processor,
     seconds,
     write,
 )
@@ -362,14 +363,6 @@ def report() -> str:
     return "\n".join(lines) + "\n"
 
 
-def processor() -> str:
-    """The processor's name for itself."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
@@ -397,6 +390,7 @@ def main() -> None:
         }[options.child]
         options.answer.write_text(json.dumps(measure()))
         return
+    import again
     import cases
     import monitoring
     import raising
@@ -408,7 +402,7 @@ def main() -> None:
     if not options.short:
         tables |= {"measured": report, sanitizers.MARK: sanitizers.table, raising.MARK: raising.table}
         tables |= {monitoring.MARK: monitoring.table, cases.MARK: cases.table}
-        tables |= {wide.MARK: wide.table}
+        tables |= {wide.MARK: wide.table, again.MARK: again.table}
     for mark, table in tables.items():
         text = table()
         print(text)

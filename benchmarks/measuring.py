@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -20,8 +21,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
+from kcheck.cpu.jit import Processor  # noqa: E402
+
 SECONDS = 0.5  # at least this many seconds of launches per figure
 LEAST = 7  # launches per figure
+WITH_AVX2 = Processor("znver3", "", 8)
+"""A processor with AVX2 and without AVX-512; its features are those that LLVM knows by its name."""
+AVX2_VARIABLES = {"NUMBA_CPU_NAME": WITH_AVX2.name, "NUMBA_CPU_FEATURES": ""}
+"""So that Numba's ``@njit`` compiles for it, too."""
 
 
 def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, Any]:
@@ -88,6 +95,31 @@ def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
     error = np.abs(result.astype(np.float64) - workload.expected(arguments)).max()
     if not error <= workload.tolerance:
         raise SystemExit(f"{workload.name}: wrong by {error}, allowed {workload.tolerance}")
+
+
+def processor() -> str:
+    """The processor's name for itself."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def with_avx512() -> bool:
+    """Whether this processor has AVX-512, so that both its code and that for AVX2 can be measured."""
+    from kcheck.cpu.jit import host
+
+    return host().width > WITH_AVX2.width
+
+
+def compile_for_avx2() -> None:
+    """Compile for WITH_AVX2 in this process. To be called before the cpu device is imported; Numba reads the
+    variables of AVX2_VARIABLES when it is imported."""
+    from kcheck.cpu import jit
+
+    if "kcheck.cpu.executor" in sys.modules:
+        raise SystemExit("compile_for_avx2 comes too late: the cpu device is imported")
+    setattr(jit, "host", lambda: WITH_AVX2)  # noqa: B010 - not a function of this type
 
 
 def install() -> Any:

@@ -30,7 +30,11 @@ sys.path[:0] = [str(ROOT), str(HERE)]
 import measuring  # noqa: E402
 from wide_forms import FORMS, Form  # noqa: E402
 
+from kcheck.cpu.kernel import Tier  # noqa: E402
+
 MARK = "wide"
+MOST = 60.0
+"""Seconds of launches after which the faster code must be known."""
 FIRST = 10
 """The launches of a run of a small program."""
 
@@ -68,10 +72,32 @@ def measure(form: Form, seconds: float) -> dict[str, float]:
             )
     medians = {name: statistics.median(times) for name, times in found.items()}
     begun = time.process_time()
-    while time.process_time() - begun < 2 * seconds:
+    known = executor.kernels.last.known
+    while (spent := time.process_time() - begun) < 2 * seconds or (known.settled is None and spent < MOST):
         job()
     warm = measuring.interleaved({"warm": job, "warm njit": plain}, seconds / 2)
-    return medians | {name: warm[name] for name in ("warm", "warm njit")}
+    return medians | {name: warm[name] for name in ("warm", "warm njit")} | _chosen(known, job, seconds / 2)
+
+
+def _chosen(known: Any, job: Callable[[], None], seconds: float) -> dict[str, float]:
+    """How long launches in the code that stayed take, as a multiple of those in the faster of quick and better
+    code; and of those in better code."""
+    chosen = known.kernel
+
+    def launching(code: Any) -> Callable[[], None]:
+        def launch() -> None:
+            known.kernel, known.settled = code, known.shape
+            job()
+
+        return launch
+
+    jobs = {str(code.tier): launching(code) for code in known.codes.values()}
+    found = measuring.interleaved(jobs, seconds)
+    known.kernel = chosen
+    return {
+        "chosen": found[chosen.tier] / min(found[name] for name in jobs),
+        "quick": min(found[name] for name in jobs if name != Tier.BETTER) / found[Tier.BETTER],
+    }
 
 
 def _timed(function: Callable[[], None]) -> float:
@@ -97,20 +123,23 @@ def _check(form: Form, ours: list[Any], theirs: list[Any]) -> None:
             raise SystemExit(f"{form.name}: argument {k} is wrong by {error}, allowed {form.tolerance}")
 
 
-def in_child(form: Form, seconds: float) -> dict[str, float]:
-    """:func:`measure` in a new process with empty caches."""
+def in_child(form: Form, seconds: float, *, avx2: bool) -> dict[str, float]:
+    """:func:`measure` in a new process with empty caches. ``avx2``: with code for AVX2 on both sides."""
     with tempfile.TemporaryDirectory(prefix="kcheck-wide-") as folder:
         variables = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": folder}
         variables.pop("NUMBA_ENABLE_CUDASIM", None)
         answer = Path(folder) / "answer.json"
         words = [sys.executable, str(HERE / "wide.py"), "--child", form.kernel, "--answer", str(answer)]
+        if avx2:
+            variables |= measuring.AVX2_VARIABLES
+            words.append("--avx2")
         subprocess.run([*words, "--seconds", str(seconds)], env=variables, check=True)
         found: dict[str, float] = json.loads(answer.read_text())
         return found
 
 
 def table(only: str = "", seconds: float = 1.0) -> str:
-    """Measure and format as Markdown.
+    """Measure and format as Markdown: the code for this processor and, if it has AVX-512, that for AVX2.
 
     Args:
         only: the kernels with this in their name; empty: all.
@@ -119,27 +148,40 @@ def table(only: str = "", seconds: float = 1.0) -> str:
     lines = [
         "Medians of processor time of a launch on one core, interleaved with plain `@njit` of the same algorithm, "
         "whose results are compared; memcheck on. `first ten`: the median of a kernel's first ten launches, most "
-        "of them in quick code. `warm`: after a second of launches. Ratios are the cpu device's time divided by "
-        "njit's.",
-        "",
-        "| kernel | warm | `@njit` | first ten / njit | warm / njit |",
-        "|---|---:|---:|---:|---:|",
+        "of them in quick code. `warm`: after at least a second of launches, once the faster of quick and better "
+        "code is known. Ratios are the cpu device's time divided by njit's. `quick`: time in quick code divided "
+        "by that in better code; `chosen`: time in the code that stayed, divided by that in the faster of both.",
     ]
-    first, warm = [], []
+    for avx2 in (False, True) if measuring.with_avx512() else (False,):
+        told = (
+            f"compiled for {measuring.WITH_AVX2.name}, which has AVX2" if avx2 else "compiled for this processor"
+        )
+        lines += ["", f"Measured on {measuring.processor()}, {told}:", "", *_rows(only, seconds, avx2=avx2)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(only: str, seconds: float, *, avx2: bool) -> list[str]:
+    lines = [
+        "| kernel | warm | `@njit` | first ten / njit | warm / njit | quick | chosen |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    first, warm, chosen = [], [], []
     for form in FORMS:
         if only in form.name or only in form.kernel:
-            found = in_child(form, seconds)
+            found = in_child(form, seconds, avx2=avx2)
             first.append(found["first"] / found["first njit"])
             warm.append(found["warm"] / found["warm njit"])
+            chosen.append(found["chosen"])
             times = f"{measuring.seconds(found['warm'])} | {measuring.seconds(found['warm njit'])}"
-            lines.append(f"| {form.name} | {times} | {first[-1]:.2f} | {warm[-1]:.2f} |")
+            tiers = f"{found['quick']:.2f} | {chosen[-1]:.2f}"
+            lines.append(f"| {form.name} | {times} | {first[-1]:.2f} | {warm[-1]:.2f} | {tiers} |")
             print(lines[-1], file=sys.stderr, flush=True)
     if not first:
         raise SystemExit(f"no kernel with {only!r} in its name")
     means = f"{measuring.geometric(first):.2f}** | **{measuring.geometric(warm):.2f}"
-    lines.append(f"| geometric mean of {len(first)} | | | **{means}** |")
-    lines.append(f"| largest | | | {max(first):.2f} | {max(warm):.2f} |")
-    return "\n".join(lines) + "\n"
+    lines.append(f"| geometric mean of {len(first)} | | | **{means}** | | |")
+    lines.append(f"| largest | | | {max(first):.2f} | {max(warm):.2f} | | {max(chosen):.2f} |")
+    return lines
 
 
 def main() -> None:
@@ -148,11 +190,14 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="NAME", help="only kernels with this in their name")
     parser.add_argument("--quick", action="store_true", help="a quarter of the time for each kernel")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--avx2", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+        if options.avx2:
+            measuring.compile_for_avx2()
         form = next(form for form in FORMS if form.kernel == options.child)
         options.answer.write_text(json.dumps(measure(form, options.seconds)))
         return

@@ -73,6 +73,19 @@ def _norm(rng: Random) -> tuple[Any, ...]:
     return floats(rng, SIDE, SIDE), floats(rng, SIDE), floats(rng, SIDE), np.float32(1e-5), zeros(SIDE, SIDE)
 
 
+def _systems(rng: Random) -> tuple[Any, ...]:
+    """Tridiagonal systems with a dominant diagonal."""
+    shape = 4096, 64
+    return (
+        floats(rng, *shape),
+        3 + floats(rng, *shape),
+        floats(rng, *shape),
+        floats(rng, *shape),
+        zeros(*shape),
+        zeros(*shape),
+    )
+
+
 def _bytes(rng: Random, *shape: int, most: int = 256) -> np.ndarray:
     return rng.integers(0, most, shape, dtype=np.uint8)
 
@@ -123,4 +136,13 @@ FORMS = (
     Form("bitonic sort, shared", "bitonic_sort", (128,), (512,), _map(1 << 16), (1,)),
     Form("softmax, a block a row", "softmax", (256,), (256,), _map(256, SIDE), (1,), 1e-6),
     Form("layer norm, a warp a row", "layer_norm", (SIDE // 4,), (32, 4), _norm, (4,), 1e-4),
+    Form("pairwise distances, padded tiles", "pairwise_distances", (32, 32), (16, 16),
+         lambda r: (floats(r, 500, 64), floats(r, 500, 64), zeros(500, 500)), (2,), 1e-4),
+    Form("tridiagonal, a thread a system", "tridiagonal", (32,), (128,), _systems, (5,), 1e-4),
+    Form("int8 matmul, B transposed", "int8_matmul", (16, 16), (16, 16),
+         lambda r: (_bytes(r, 256, 256).view(np.int8), _bytes(r, 256, 256).view(np.int8),
+                    np.zeros((256, 256), np.int32)), (2,)),
+    Form("k-means sums, 2-D atomics", "center_sums", (128,), (256,),
+         lambda r: (floats(r, 1 << 15, 8), r.integers(0, 16, 1 << 15, dtype=np.int32), zeros(16, 8),
+                    np.zeros(16, np.int32)), (2, 3), 1e-4),
 )  # fmt: skip

@@ -15,6 +15,7 @@ TILE, PADDED, ROWS = 32, 33, 8  # of the transpose: a tile with a free column, a
 THREADS = 256  # per block of the reductions
 SCANNED = 512  # elements per block of the prefix sums, two for each thread
 SORTED = 512  # elements per block of the sort
+SIDE, FREE = 16, 17  # of the tiles of points, with a free column
 
 
 @cuda.jit
@@ -416,3 +417,63 @@ def resize(image, out):
         top = image[y0, x0] * (float32(1.0) - dx) + image[y0, x1] * dx
         low = image[y1, x0] * (float32(1.0) - dx) + image[y1, x1] * dx
         out[y, x] = top * (float32(1.0) - dy) + low * dy
+
+
+@cuda.jit
+def pairwise_distances(x, y, out):
+    """Tiles of both sets of points in shared memory, with a free column against bank conflicts."""
+    left = cuda.shared.array((SIDE, FREE), dtype=float32)
+    right = cuda.shared.array((SIDE, FREE), dtype=float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    i = cuda.blockIdx.y * SIDE + ty
+    j = cuda.blockIdx.x * SIDE + tx
+    near = cuda.blockIdx.x * SIDE + ty
+    total = float32(0.0)
+    for first in range(0, x.shape[1], SIDE):
+        k = first + tx
+        left[ty, tx] = x[i, k] if i < x.shape[0] and k < x.shape[1] else float32(0.0)
+        right[ty, tx] = y[near, k] if near < y.shape[0] and k < y.shape[1] else float32(0.0)
+        cuda.syncthreads()
+        for s in range(SIDE):
+            delta = left[ty, s] - right[tx, s]
+            total += delta * delta
+        cuda.syncthreads()
+    if i < x.shape[0] and j < y.shape[0]:
+        out[i, j] = math.sqrt(total)
+
+
+@cuda.jit
+def tridiagonal(lower, diagonal, upper, right, work, out):
+    """Thomas' algorithm, a system for each thread."""
+    s = cuda.grid(1)
+    if s < right.shape[0]:
+        n = right.shape[1]
+        work[s, 0] = upper[s, 0] / diagonal[s, 0]
+        out[s, 0] = right[s, 0] / diagonal[s, 0]
+        for k in range(1, n):
+            scale = diagonal[s, k] - lower[s, k] * work[s, k - 1]
+            work[s, k] = upper[s, k] / scale
+            out[s, k] = (right[s, k] - lower[s, k] * out[s, k - 1]) / scale
+        for k in range(n - 2, -1, -1):
+            out[s, k] -= work[s, k] * out[s, k + 1]
+
+
+@cuda.jit
+def int8_matmul(a, transposed, out):
+    """Products of bytes; the second matrix is transposed, so that both are read along their rows."""
+    j, i = cuda.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        total = int32(0)
+        for k in range(a.shape[1]):
+            total += int32(a[i, k]) * int32(transposed[j, k])
+        out[i, j] = total
+
+
+@cuda.jit
+def center_sums(points, labels, sums, counts):
+    """The update of k-means: sums of the points of each center, by atomics."""
+    i = cuda.grid(1)
+    if i < points.shape[0]:
+        for d in range(points.shape[1]):
+            cuda.atomic.add(sums, (labels[i], d), points[i, d])
+        cuda.atomic.add(counts, labels[i], 1)

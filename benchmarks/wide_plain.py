@@ -314,3 +314,46 @@ def resize(image, out):
             top = image[y0, x0] * (float32(1.0) - dx) + image[y0, x1] * dx
             low = image[y1, x0] * (float32(1.0) - dx) + image[y1, x1] * dx
             out[y, x] = top * (float32(1.0) - dy) + low * dy
+
+
+@njit
+def pairwise_distances(x, y, out):
+    for i in range(x.shape[0]):
+        for j in range(y.shape[0]):
+            total = float32(0.0)
+            for k in range(x.shape[1]):
+                delta = x[i, k] - y[j, k]
+                total += delta * delta
+            out[i, j] = math.sqrt(total)
+
+
+@njit
+def tridiagonal(lower, diagonal, upper, right, work, out):
+    n = right.shape[1]
+    for s in range(right.shape[0]):
+        work[s, 0] = upper[s, 0] / diagonal[s, 0]
+        out[s, 0] = right[s, 0] / diagonal[s, 0]
+        for k in range(1, n):
+            scale = diagonal[s, k] - lower[s, k] * work[s, k - 1]
+            work[s, k] = upper[s, k] / scale
+            out[s, k] = (right[s, k] - lower[s, k] * out[s, k - 1]) / scale
+        for k in range(n - 2, -1, -1):
+            out[s, k] -= work[s, k] * out[s, k + 1]
+
+
+@njit
+def int8_matmul(a, transposed, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = int32(0)
+            for k in range(a.shape[1]):
+                total += int32(a[i, k]) * int32(transposed[j, k])
+            out[i, j] = total
+
+
+@njit
+def center_sums(points, labels, sums, counts):
+    for i in range(points.shape[0]):
+        for d in range(points.shape[1]):
+            sums[labels[i], d] += points[i, d]
+        counts[labels[i]] += 1
