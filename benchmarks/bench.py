@@ -113,8 +113,10 @@ def only_quick_code() -> Iterator[None]:
     """Code compiled inside stays quick code."""
     from kcheck.cpu import tiers
 
-    def quick(*arguments: Any, **options: Any) -> Any:
-        return dataclasses.replace(compile_kernel(*arguments, **options | {"quick": True}), tier_up_after=math.inf)
+    def quick(module: Any, variant: Any, cache: Any, tier: Any) -> Any:
+        return dataclasses.replace(
+            compile_kernel(module, variant, cache, tiers.Tier.QUICK), compile_seconds=math.inf
+        )
 
     compile_kernel = tiers.compile_kernel
     with mock.patch.object(tiers, "compile_kernel", quick), nothing_kept():

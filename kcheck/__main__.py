@@ -15,7 +15,7 @@ def process() -> NoReturn:
     """Run the command and end the process with its exit code."""
     code = main()
     if "numba" in sys.modules and os.name == "posix":
-        from kcheck.cli.leaving import leave
+        from kcheck.interpreter import leave
 
         leave(code)
     sys.exit(code)

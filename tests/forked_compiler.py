@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 MODULE = "kcheck.device.artifact"
-IMPORTS = (MODULE, "numba.cuda", "numba.cuda.np.arraymath", "kcheck.cli.leaving", "cuda.core")
+IMPORTS = (MODULE, "numba.cuda", "numba.cuda.np.arraymath", "kcheck.interpreter", "cuda.core")
 
 
 class ForkedProcess:
@@ -153,4 +153,4 @@ if __name__ == "__main__":
     sys.argv[1:] = []
     del sys.modules[chosen]
     runpy.run_module(chosen, run_name="__main__", alter_sys=True)
-    import_module("kcheck.cli.leaving").leave(0)
+    import_module("kcheck.interpreter").leave(0)

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from kcheck.cli.exits import Exit
 from kcheck.cli.help import HelpContext, prepared
 from kcheck.errors import SpecError, UserError
-from kcheck.frames import with_room
+from kcheck.interpreter import with_room
 from kcheck.nearest import did_you_mean
 from kcheck.version import __version__
 

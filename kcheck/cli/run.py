@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from kcheck.cli.params import (
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, sanitize_levels, settings_for
 from kcheck.cli.wanted import Wanted
+from kcheck.interpreter import keep_freed_memory, kept
 from kcheck.model import LEVELS, OpSpec, SpecRefused
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
 
 def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | None) -> int:
     """Run once. ``this_round`` is None without ``--watch``."""
-    with _kept():
+    with kept():
         from kcheck.cli.reports import Reports
         from kcheck.cli.specs import no_case, project_specs
         from kcheck.runner import parse_keyword
@@ -205,9 +205,8 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
             trend=_trend if wanted.stored else list,
         ) as reports,
     ):
-        with _kept():
+        with kept():
             from kcheck.cli.executors import executor_for
-            from kcheck.garbage import keep_freed_memory
             from kcheck.runner import run_with
 
             keep_freed_memory()
@@ -252,7 +251,7 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
 
 def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
     """The options of the run, with the failures in the store that it repeats."""
-    with _kept():
+    with kept():
         from kcheck.runner import Deadline, Options
 
     recalls = wanted.stored and wanted.case_seed is None and (wanted.last_failed or not wanted.keyword)
@@ -281,7 +280,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
 
 
 def _recorder() -> Recorder:
-    with _kept():
+    with kept():
         from kcheck.store import Recorder
 
     return Recorder(_not_stored)
@@ -297,7 +296,7 @@ def _recalled(
     specs: Sequence[OpSpec | SpecRefused], only_open: bool
 ) -> Mapping[tuple[str, str], Sequence[Recalled]]:
     """The failures in the store that the run starts with; a run without the store does not read them."""
-    with _kept():
+    with kept():
         from kcheck.cli.recall import recalled
 
     return recalled(specs, _not_stored, only_open=only_open)
@@ -311,7 +310,7 @@ def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
     if not hasattr(os, "fork"):
         raise click.UsageError("--watch needs Linux or macOS")
 
-    with _kept():
+    with kept():
         from kcheck.cli import changed, executors, reports  # noqa: F401  # every round needs these
         from kcheck.cli.main import main
         from kcheck.cli.specs import collect, project_specs
@@ -336,20 +335,6 @@ def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
 
 def _not_stored(why: str) -> None:
     click.echo(f"kcheck: warning: {why}", err=True)
-
-
-@contextmanager
-def _kept() -> Iterator[None]:
-    """Exclude what is imported here from garbage collection: it stays for the whole run, and a collection that
-    visits Numba's objects takes 0.1 s, a tenth of a run with full caches."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
 
 
 def _targets(specs: Sequence[OpSpec | SpecRefused]) -> list[str]:

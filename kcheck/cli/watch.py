@@ -28,9 +28,9 @@ import click
 
 from kcheck import children
 from kcheck.cli.exits import Exit
-from kcheck.cli.leaving import leave
 from kcheck.cli.notices import Notices
 from kcheck.dataclass import compile_methods, dataclass
+from kcheck.interpreter import leave
 from kcheck.model.paths import source_file
 from kcheck.specfile.load import no_user_code_yet
 

@@ -55,6 +55,15 @@ class ObjectCache:
         """Whether something is stored under a key, intact or not."""
         return self._path(key).exists()
 
+    @property
+    def exists(self) -> bool:
+        """Whether something was stored, and the folder was not deleted since."""
+        return self._folder.is_dir()
+
+    def name(self, key: str) -> str:
+        """A short name of a key, which is the same in processes with other temporary folders."""
+        return _name(key)
+
     def get(self, key: str) -> bytes | None:
         """The content stored under a key; None if it is missing or damaged."""
         path = self._path(key)
@@ -94,6 +103,10 @@ class ObjectCache:
             return None if content is None else pickle.loads(content)
         except (AttributeError, ImportError, TypeError, ValueError, pickle.UnpicklingError):
             return None
+
+    def has_value(self, key: str) -> bool:
+        """Whether :meth:`store` stored something under a key, intact or not."""
+        return _of_value(key) in self
 
     def store(self, key: str, value: object) -> None:
         """Store a value, such as a dataclass. The key has to name the versions of the tools that made it; that of

@@ -81,6 +81,8 @@ class Executor:
         kernels: the compiled kernels.
         facts: those of the kernels launched since the caller last reset this.
         lends: checks whose code may run launches without checks; their findings are dropped (:meth:`.lend`).
+        otherwise: the checks of launches whose code with ``checks`` is not in the cache; None: compile it.
+        left_out: whether a launch ran with ``otherwise``, since the caller last reset it.
         textures: texture and surface objects.
         seen: a list to which launches are added; None: they are not recorded.
         reached: what launches with ``Checks.cover`` reached.
@@ -102,6 +104,8 @@ class Executor:
         self._width = host().width
         self._adapts = True
         self._checks = self.lends = NO_CHECKS
+        self.otherwise: Checks | None = None
+        self.left_out = False
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -204,8 +208,9 @@ class Executor:
                     if stopped is not None:
                         self.ending = stopped
                         return stopped
-                needed = self._needed(self._checks, launch)
+                needed = self._affordable(self._needed(self._checks, launch), launch)
                 known = self._known(launch.module, launch.entry, launch.block, launch, needed)
+                self.kernels.select(known, launch.module, (launch.grid, launch.block, launch.shared))
                 job = self._renewed(known, launch, needed) or self._prepare(known.kernel, launch, needed)
                 self._record(job.kernel.program)
             except PtxError as fault:
@@ -213,6 +218,7 @@ class Executor:
                 return Ending.NOT_COMPILED
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
+            begins_in = job.kernel
             completion, took = self._timed(job, known, launch)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
@@ -224,6 +230,8 @@ class Executor:
                 known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
                 known.variables = launch.module.variables()
+                if job.kernel is begins_in:
+                    known.measured(begins_in, known.seconds)
             self.last = self._alone(job, known, launch) if self.ending is Ending.FINISHED else None
             return self.ending
 
@@ -238,7 +246,9 @@ class Executor:
             if known.job is not job or known.seconds > SHORT_SECONDS or not self._is_as_usual(last):
                 return None
             self.memory.define_all()  # it does not track what it initializes
+            self.kernels.select(known, last.launch.module, known.shape)
             self._set_again(job, params)
+            job.kernel = known.kernel
             if last.is_remarkable:
                 self._record(job.kernel.program)
             begun = self._clock()
@@ -246,12 +256,13 @@ class Executor:
             if completion is None:
                 return None
             took = self._clock() - begun
-            known.spent += took
+            known.spend(took, is_lent=False)
             if known.scales is False:
                 known.stayed_alone()
             self._heap_used = job.launch.heap_used
             if not job.launch.fault_count and completion.is_plain:
                 known.seconds, self.ending = took, Ending.FINISHED
+                known.measured(job.kernel, took)
                 return self.ending
             launch = replace(last.launch, params=params)
             self.ending = self._judge.judge(job, completion, launch, in_order=known.variant.axis == "x")
@@ -333,7 +344,8 @@ class Executor:
             known.scales = not completion.is_faster_alone
         elif known.scales is False:
             known.stayed_alone()
-        known.spend(took, is_lent=self._checks is NO_CHECKS and known.variant.checks != NO_CHECKS)
+        is_plain = self._checks is NO_CHECKS or self.left_out
+        known.spend(took, is_lent=is_plain and known.variant.checks != NO_CHECKS)
         return completion, took
 
     def _run(
@@ -350,7 +362,9 @@ class Executor:
         here = None if native is None else self._scheduler.run_here(job, deadline, self.schedule, native)
         if here is not None:
             return here
-        better = TierUp(known.left, known.kernel.tier_up_after, lambda: self.kernels.improve(known, launch.module))
+        better = TierUp(
+            known.left, known.kernel.compile_seconds, lambda: self.kernels.improve(known, launch.module)
+        )
         with_all = known.starts_with_all(is_long)
         return self._scheduler.run(job, deadline, self.schedule, better, with_all=with_all)
 
@@ -364,6 +378,29 @@ class Executor:
         """The checks that may find something in a launch."""
         use = launch.module.entries[launch.entry].use
         return self._chooser.needed(checks, use, launch.params, launch.grid, launch.block)
+
+    def _affordable(self, needed: NeededChecks, launch: KernelLaunch) -> NeededChecks:
+        """The checks of a launch, or :attr:`otherwise` if their code would have to be compiled."""
+        if self.otherwise is None or self.otherwise == needed.checks or self._has_code(needed, launch):
+            return needed
+        self.left_out = True
+        return NeededChecks(self.otherwise)
+
+    def _has_code(self, needed: NeededChecks, launch: KernelLaunch) -> bool:
+        options = self._options(needed, math.prod((*launch.grid, *launch.block)))
+        return self.kernels.is_compiled(launch.module, launch.entry, launch.block, options)
+
+    def _lent(self, launch: KernelLaunch, options: CodeOptions) -> CachedKernel | None:
+        """Code with checks for a launch that needs none; None to use code without. ``options``: of that code.
+
+        An earlier run may have compiled only the code with checks. Then it is in the cache.
+        """
+        module, entry, shape = launch.module, launch.entry, (launch.grid, launch.block, launch.shared)
+        lent = self.kernels.lend(module, entry, shape, options, self.lends)
+        if lent is not None or self.kernels.is_compiled(module, entry, launch.block, options):
+            return lent
+        checked = self._options(self._needed(self.lends, launch), options.threads)
+        return self.kernels.lend_stored(module, entry, launch.block, checked)
 
     def _known(
         self,
@@ -382,8 +419,8 @@ class Executor:
         needed = needed or self._chooser.expected(self._checks, module.entries[entry].use)
         threads = 0 if launch is None else math.prod((*launch.grid, *block))
         options = self._options(needed, threads)
-        if launch is not None and is_plain and self.lends != NO_CHECKS:
-            lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, self.lends)
+        if launch is not None and self.lends != NO_CHECKS and needed.checks == NO_CHECKS:
+            lent = self._lent(launch, options)
             if lent is not None:
                 return lent
         return self.kernels.find(module, entry, block, options, shape)
@@ -415,6 +452,7 @@ class Executor:
             return None
         self._track(program, needed)
         self._set_again(job, launch.params)
+        job.kernel = known.kernel
         context = job.launch
         job.keep[-2] = self._recorded(context, program, launch)
         set_noise(context, self.noise)

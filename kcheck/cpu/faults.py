@@ -186,10 +186,7 @@ def _finding(
         message = wrapped_text(exact_result(fault), place(site))
         fix = wrapped_fix(source_of(fault, program), words)
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
-        message, fix = "grid.sync() needs a cooperative launch", "add cooperative: true to launch"
-        if not program.cooperative:  # PTX of another compiler, where the barrier is a loop on a word of the driver
-            message = "grid.sync() that another compiler inlined does not run on the cpu device"
-            fix = "give the .cu file as the kernel, or use --device gpu with cooperative: true"
+        message, fix = "grid.sync() needs a cooperative launch", _COOPERATIVE
     elif kind is FaultKind.TRAP and site is not None and "__assertfail" in site.text:
         message, fix = "an assertion failed", "compare the values in it with what the launch passes"
     return Finding(
@@ -206,6 +203,9 @@ def _finding(
         stack=stack(told_at),
         seen=seen,
     )
+
+
+_COOPERATIVE = "launch with cudaLaunchCooperativeKernel; in a spec, add cooperative: true to launch"
 
 
 def _told_at(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program) -> Site | None:

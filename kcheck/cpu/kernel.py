@@ -5,15 +5,14 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
+from enum import StrEnum
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, version
 from kcheck.dataclass import dataclass
-from kcheck.frames import with_room
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection, with_room
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.module import LlvmModule
 from kcheck.ptx.program import Program, SchedulerVariant
@@ -25,13 +24,24 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes
 _BLOCK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
 
 
+class Tier(StrEnum):
+    """How much time is spent on compiling a kernel: a part of the key of its code.
+
+    QUICK code is compiled in a third of the time, and is two to three times slower than BETTER code. REGISTERS is
+    quick code that keeps values in registers: it is compiled in half the time, and nearly as fast.
+    """
+
+    QUICK = "quick"
+    REGISTERS = "quick, in registers"
+    BETTER = "better"
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Machine code and its description.
 
     Attributes:
         program: without its IR.
-        tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
         compile_seconds: an estimate of how long better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
@@ -39,7 +49,7 @@ class Kernel:
     """
 
     program: Program
-    tier_up_after: float
+    tier: Tier
     compile_seconds: float
     code: LoadedCode
     run: Callable[[int, int, int, int], int]
@@ -68,62 +78,76 @@ class Variant:
     defined: int = 0
 
 
-@with_room
-def compile_kernel(
-    module: LoadedModule, variant: Variant, cache: ObjectCache, *, quick: bool, registers: bool = False
-) -> Kernel:
-    """The kernel, ready to run.
+def code_key(module: LoadedModule, variant: Variant) -> str:
+    """The key of a kernel's code, without its tier."""
+    return "\0".join((version(), toolchain(), str(variant), module.file, module.text))
 
-    Args:
-        quick: if the kernel is not cached, compile it in a third of the time to code that is two to three times
-            slower.
-        registers: with ``quick``, compile it in half the time instead, to code that is nearly as fast.
+
+def is_stored(module: LoadedModule, variant: Variant, cache: ObjectCache) -> bool:
+    """Whether there is code of any tier in the cache."""
+    key = code_key(module, variant)
+    return any(cache.has_value(_of_tier(key, tier)) for tier in Tier)
+
+
+@with_room
+def stored_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, tier: Tier) -> Kernel | None:
+    """The kernel, ready to run, if its code is in the cache."""
+    stored = cache.load(_of_tier(code_key(module, variant), tier))
+    return None if stored is None else _loaded(stored, cache, tier, is_new=False)
+
+
+@with_room
+def compile_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, tier: Tier) -> Kernel:
+    """The kernel, ready to run. It is compiled if its code is not in the cache.
 
     Raises:
         PtxError: an unsupported instruction, or invalid PTX.
         InternalError: LLVM rejects the lowered code.
     """
-    key = "\0".join((version(), toolchain(), str(variant), module.file, module.text))
+    key = _of_tier(code_key(module, variant), tier)
     stored = cache.load(key)
-    is_quick = stored is None and quick
-    if is_quick:
-        key += "\0quick, in registers" if registers else "\0quick"
-        stored = cache.load(key)
     is_new = False
     if stored is None:
         with cache.turn(key):
             stored = cache.load(key)
             is_new = stored is None
-            stored = stored or _made(module, variant, cache, key, (is_quick, registers))
+            stored = stored or _made(module, variant, cache, key, tier)
+    return _loaded(stored, cache, tier, is_new=is_new)
+
+
+def _of_tier(key: str, tier: Tier) -> str:
+    return f"{key}\0{tier}"
+
+
+def _loaded(stored: tuple[Program, tuple[bytes, ...]], cache: ObjectCache, tier: Tier, *, is_new: bool) -> Kernel:
     program, code = stored
-    seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
-    scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
+    scheduler = _scheduler(program.scheduler, cache, quick=tier is not Tier.BETTER)
     loaded = LoadedCode((*code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
-    left = seconds if is_quick else math.inf
-    return Kernel(program, left, seconds, loaded, _RUN(run), run, _BLOCK(block), is_new)
+    seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
+    return Kernel(program, tier, seconds, loaded, _RUN(run), run, _BLOCK(block), is_new)
 
 
 def _made(
-    module: LoadedModule, variant: Variant, cache: ObjectCache, key: str, quality: tuple[bool, bool]
+    module: LoadedModule, variant: Variant, cache: ObjectCache, key: str, tier: Tier
 ) -> tuple[Program, tuple[bytes, ...]]:
-    """Compile a kernel and store it; returns it with its object files. ``quality``: ``quick``, ``registers``."""
+    """Compile a kernel and store it; returns it with its object files."""
     # 0.2 s to import; a run from a full cache skips it
     from kcheck.ptx.compile import CodeChecks, lower_checked
     from kcheck.ptx.lowering.kernel import suitable_width
 
-    quick, registers = quality
     with no_collection():  # the collector would visit all of Numba's objects
         entry, width, row = variant.entry, variant.width, variant.row
         if variant.widens:
             width = suitable_width(module.tree, entry, width, row)
-        interiors = not quick or registers
+        interiors = tier is not Tier.QUICK
         checks, axis = CodeChecks(variant.checks, variant.defined, module.entries[entry].use), variant.axis
         program = lower_checked(module.tree, entry, width, checks, row, axis, interiors)
-        if quick and not registers:
+        if tier is Tier.QUICK:
             code = _quick(program.ir, width, cache)
         else:
-            code = (compile_ir(program.ir.text, width, quick=quick, registers=registers),)
+            is_quick = tier is Tier.REGISTERS
+            code = (compile_ir(program.ir.text, width, quick=is_quick, registers=is_quick),)
     made = dataclasses.replace(program, ir=LlvmModule()), code
     cache.store(key, made)
     return made

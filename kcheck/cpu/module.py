@@ -20,7 +20,7 @@ from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.cpu.replicated import in_lockstep
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection
 from kcheck.ptx.program import GlobalVariable, MemoryUse
 from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__

@@ -1,9 +1,13 @@
 """The kernels of this process, in two tiers of machine code: quick code first, better code once it pays off. Most
 kernels run for milliseconds when they are checked, so compiling good code would take most of the time. Quick code
-compiles in a third of the time and runs two to three times as long. Once it has run for as long as better code
-takes to compile, better code is compiled: before the next launch, or during a long launch, whose remaining blocks
-then use it. The results are bit-identical: both come from the same lowering, and floating-point operations are
-never reordered or fused.
+compiles in a third of the time and mostly runs two to three times as long. Better code is compiled once all
+compilations of a kernel together would still take at most COMPILE_SHARE of the time that it has run, in this
+process and in earlier ones (:mod:`kcheck.cpu.history`): before the next launch, or during a long launch, whose
+remaining blocks then use it. The results are bit-identical: both come from the same lowering, and floating-point
+operations are never reordered or fused.
+
+Some kernels are faster in quick code. So once there is better code, both run launches in turn, and the faster one
+stays (:mod:`kcheck.cpu.contest`).
 
 Code with checks computes the same bits, so it also runs launches that need no checks, until these have taken as
 long as code without checks takes to compile. Most kernels of a test are never compiled without checks.
@@ -19,7 +23,9 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.kernel import Kernel, Variant, compile_kernel
+from kcheck.cpu.contest import Contest, LaunchClass, class_of
+from kcheck.cpu.history import CodeHistory, save_all
+from kcheck.cpu.kernel import Kernel, Tier, Variant, code_key, compile_kernel, is_stored, stored_kernel
 from kcheck.cpu.launches import KernelLaunch
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Job
@@ -54,8 +60,18 @@ threads of one row access neighboring elements, and threads of several rows do n
 MANY = 1 << 13
 """A launch of this many threads runs long enough to justify a longer compile time."""
 
+COMPILE_SHARE = 0.2
+"""The most time that compiling a kernel may take, as a share of the time that it has run, once it has code."""
+
+WORTH = 0.05
+"""Seconds that launches of a class take in better code before quick code is loaded to compete with it."""
+
 RETRY = 50
 """The launches on one OS thread, because several were slower, after which several are tried again."""
+
+
+LaunchShape: TypeAlias = tuple[Index3, Index3, int]
+"""Grid, block and dynamic shared memory of a launch."""
 
 
 @dataclass(slots=True)
@@ -63,11 +79,15 @@ class CachedKernel:
     """A kernel and its last launch.
 
     Attributes:
+        kernel: the code that the next launch runs.
+        codes: all its code in this process.
+        history: what earlier processes measured, too.
+        contests: those of quick and better code, by class of launches.
+        settled: the shape of launches for which ``kernel`` is known to be the code to run.
         job: of the last usual launch; None if there was none yet.
         shape: grid, block and dynamic shared memory of the job.
         variables: where the module's variables were, from :meth:`LoadedModule.variables`.
         seconds: the time of the last launch times its OS threads; infinite before the first launch.
-        spent: the total time of launches of quick code.
         lent: the total time of launches that needed none of its checks.
         scales: whether several OS threads were faster than one; None if this was not tried.
         alone: the launches since ``scales`` is False.
@@ -75,30 +95,32 @@ class CachedKernel:
 
     variant: Variant
     kernel: Kernel
+    history: CodeHistory
+    codes: dict[Tier, Kernel] = field(default_factory=dict)
+    contests: dict[LaunchClass, Contest] = field(default_factory=dict)
+    settled: LaunchShape | None = None
     job: Job | None = None
-    shape: tuple[Index3, Index3, int] = ((0, 0, 0), (0, 0, 0), 0)
+    shape: LaunchShape = ((0, 0, 0), (0, 0, 0), 0)
     variables: object = None
     seconds: float = math.inf
-    spent: float = 0.0
     lent: float = 0.0
     scales: bool | None = None
     alone: int = 0
 
-    def expected(self, shape: tuple[Index3, Index3, int]) -> float:
+    def expected(self, shape: LaunchShape) -> float:
         """The expected seconds of a launch, from the last launch and its number of threads; infinite if
         unknown."""
         if self.shape == shape:
             return self.seconds
-        before = math.prod(self.shape[0]) * math.prod(self.shape[1])
-        threads = math.prod(shape[0]) * math.prod(shape[1])
+        before, threads = _threads(self.shape), _threads(shape)
         return self.seconds * max(threads / before, 1) if before else math.inf
 
     def spend(self, seconds: float, *, is_lent: bool) -> None:
         """Count the time of a launch. ``is_lent``: it needed none of the checks."""
         if is_lent:
             self.lent += seconds
-        else:
-            self.spent += seconds
+        elif Tier.BETTER not in self.codes:
+            self.history.add_launch(seconds)
 
     def stayed_alone(self) -> None:
         """Count a launch on one thread because several were slower. That may have been because another program was
@@ -115,8 +137,34 @@ class CachedKernel:
 
     @property
     def left(self) -> float:
-        """The seconds that the code may still run before better code pays off."""
-        return self.kernel.tier_up_after - self.spent
+        """The seconds that quick code may still run before better code is compiled; infinite if there is some."""
+        if Tier.BETTER in self.codes:
+            return math.inf
+        return (self.history.compiled + self.kernel.compile_seconds) / COMPILE_SHARE - self.history.ran
+
+    def add(self, kernel: Kernel) -> None:
+        """Run other code of the same program from the next launch on."""
+        if kernel.program != self.kernel.program:
+            raise InternalError(f"two lowerings of {self.variant.entry} differ")
+        self.codes[kernel.tier] = self.kernel = kernel
+        self.settled = None
+
+    def measured(self, kernel: Kernel, seconds: float) -> None:
+        """A launch of the last shape took so long, in one code from beginning to end."""
+        if self.settled == self.shape:
+            return
+        launches, threads = class_of(*self.shape[:2]), _threads(self.shape)
+        contest = self.contests.setdefault(launches, Contest())
+        each = seconds / max(threads, 1)
+        if kernel.tier is Tier.BETTER:
+            contest.better.append(each)
+        elif Tier.BETTER in self.codes:
+            contest.quick.append(each)
+        else:
+            contest.before = min(contest.before or each, each)
+        if (quick_won := contest.quick_won) is not None:
+            self.history.decide(launches, quick_won=quick_won)
+            del self.contests[launches]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +186,6 @@ class CodeOptions:
     threads: int = 0
     defined: int = 0
     is_clean: bool = False
-
-
-LaunchShape: TypeAlias = tuple[Index3, Index3, int]
-"""Grid, block and dynamic shared memory of a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +237,10 @@ class TieredKernels:
     known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
     last: LastLaunch | None = None
     compiled: int = 0
+    _histories: dict[str, CodeHistory] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _save, self._histories)
 
     def has(self, module: LoadedModule) -> bool:
         """Whether there is compiled code of a module."""
@@ -226,17 +274,60 @@ class TieredKernels:
         if known is None or known.left < 0:
             begun = self.clock()
             if known is None:
-                kernel = compile_kernel(
-                    module, variant, self.cache, quick=self.quick, registers=code.threads >= MANY
-                )
-                known = variants[variant] = CachedKernel(variant, kernel)
-                self.compiled += kernel.is_new
+                known = variants[variant] = self._new(module, variant, code)
             else:
                 self.improve(known, module)
             self.took(self.clock() - begun)
         if shape is not None:
             self.last = LastLaunch(weakref.ref(module), entry, shape, known)
         return known
+
+    def _new(self, module: LoadedModule, variant: Variant, code: CodeOptions) -> CachedKernel:
+        """A kernel with better code, if this is in the cache; else with quick code."""
+        begun = self.clock()
+        kernel = stored_kernel(module, variant, self.cache, Tier.BETTER)
+        if kernel is None:
+            quick = Tier.REGISTERS if code.threads >= MANY else Tier.QUICK
+            kernel = compile_kernel(module, variant, self.cache, quick if self.quick else Tier.BETTER)
+        name = self.cache.name(code_key(module, variant))
+        history = self._histories.get(name)
+        if history is None:
+            history = self._histories[name] = CodeHistory(self.cache, name)
+        if kernel.is_new:
+            self.compiled += 1
+            history.add_compilation(self.clock() - begun)
+        return CachedKernel(variant, kernel, history, {kernel.tier: kernel})
+
+    def is_compiled(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> bool:
+        """Whether the kernel that :meth:`find` would return is in this process or in the cache."""
+        variant = self.variant(module, entry, block, code)
+        return variant in self.known.get(module, {}) or is_stored(module, variant, self.cache)
+
+    def select(self, known: CachedKernel, module: LoadedModule, shape: LaunchShape) -> None:
+        """Set which code of a kernel a launch runs: the faster one, or the one whose turn it is."""
+        if known.settled == shape or Tier.BETTER not in known.codes or not self.quick:
+            return
+        launches = class_of(*shape[:2])
+        quick_won = known.history.quick_won(launches)
+        wants_quick = quick_won
+        if quick_won is None and (contest := known.contests.get(launches)) is not None:
+            is_worth = contest.before or len(known.codes) > 1 or sum(contest.better) * _threads(shape) >= WORTH
+            wants_quick = is_worth and contest.is_turn_of_quick
+        tier = (self._quick(known, module) if wants_quick else None) or Tier.BETTER
+        known.kernel = known.codes[tier]
+        if quick_won is not None or (wants_quick and tier is Tier.BETTER):  # or there is no quick code
+            known.settled = shape
+
+    def _quick(self, known: CachedKernel, module: LoadedModule) -> Tier | None:
+        """The tier of the kernel's quick code, which may have to be loaded; None if there is none in the cache."""
+        for tier in (Tier.REGISTERS, Tier.QUICK):
+            if tier in known.codes:
+                return tier
+        for tier in (Tier.REGISTERS, Tier.QUICK):
+            if (kernel := stored_kernel(module, known.variant, self.cache, tier)) is not None:
+                known.add(kernel)
+                return tier
+        return None
 
     def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
         """The variant that :meth:`find` looks for."""
@@ -275,11 +366,28 @@ class TieredKernels:
                 return found if lent else None
         return None
 
+    def lend_stored(
+        self, module: LoadedModule, entry: str, block: Index3, checked: CodeOptions
+    ) -> CachedKernel | None:
+        """The kernel with checks, if it is in the cache and was not needed yet in this process."""
+        variant = self.variant(module, entry, block, checked)
+        if variant in self.known.get(module, {}) or not is_stored(module, variant, self.cache):
+            return None
+        return self.find(module, entry, block, checked)
+
     def improve(self, known: CachedKernel, module: LoadedModule) -> Kernel:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two
         blocks."""
-        better = compile_kernel(module, known.variant, self.cache, quick=False)
-        if better.program != known.kernel.program:
-            raise InternalError(f"two lowerings of {known.variant.entry} differ")
-        known.kernel, known.job = better, None
+        begun = self.clock()
+        better = compile_kernel(module, known.variant, self.cache, Tier.BETTER)
+        known.add(better)
+        known.history.add_compilation(self.clock() - begun)
         return better
+
+
+def _threads(shape: LaunchShape) -> int:
+    return math.prod(shape[0]) * math.prod(shape[1])
+
+
+def _save(histories: dict[str, CodeHistory]) -> None:
+    save_all(histories.values())

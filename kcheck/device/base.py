@@ -69,7 +69,8 @@ class Device(Protocol):
 
         Args:
             instrument: the sanitizers among :attr:`instruments` that check this case, and COVERAGE to count what
-                it reaches even if no sanitizer does; results stay bit-identical.
+                it reaches even if no sanitizer does; results stay bit-identical. With IF_COMPILED, a case whose
+                instrumented code is not in the caches is not checked.
             timeout: seconds for the launch that is judged; each repeat may take as long, or twice as long as the
                 launch took if that is more. None: no limit.
         """
@@ -150,7 +151,13 @@ class Backend(Protocol):
         """As :attr:`Device.compiled`."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """Run the following launches in code with the checks of these sanitizers only."""
+        """Run the following launches in code with the checks of these sanitizers only; with IF_COMPILED, those
+        whose code is not in the caches without the checks."""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a launch since :meth:`instrument` ran without the checks because its code was not in the
+        caches."""
 
     def near_stores(self, targets: Sequence[StoreTarget]) -> Callable[[], tuple[tuple[NearStore, ...], ...]]:
         """Watch the stores of the next launch, which is instrumented for STORES. Returns a function for its stores
@@ -210,6 +217,11 @@ class Uninstrumented:
         """No effect."""
 
     samples = False
+
+    @property
+    def left_out(self) -> bool:
+        """False: there is no instrumented code."""
+        return False
 
     @property
     def unfinished(self) -> int:

@@ -36,7 +36,9 @@ from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.generator import Allocation
 from kcheck.model import (
+    COVERAGE,
     GAPS,
+    IF_COMPILED,
     INSTRUMENTED,
     NATURAL,
     NOISE,
@@ -195,6 +197,8 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
+        self._executor.otherwise = checks({COVERAGE} & set(sanitizers)) if IF_COMPILED in sanitizers else None
+        self._executor.left_out = False
         self._staging.gaps = GAPS in sanitizers
         if self._executor.checks != Checks() and not {VALUES, STORES, NOISE} & set(sanitizers):
             self._executor.lends = self._executor.checks
@@ -221,6 +225,11 @@ class CpuBackend(CudaBackend):
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
         return self._instrumented
+
+    @property
+    def left_out(self) -> bool:
+        """As :attr:`kcheck.device.base.Backend.left_out`."""
+        return self._executor.left_out
 
     @property
     def unfinished(self) -> int:
@@ -305,7 +314,7 @@ class CpuBackend(CudaBackend):
             raise LaunchFault(*told) from None
         finally:
             self._executor.schedule = NATURAL
-            if self._executor.checks != Checks():
+            if self._executor.checks != Checks() and not self._executor.left_out:
                 self._instrumented += time.monotonic() - begun - self._compiling
         told = self._told(spec)
         if any(finding.rule == "launch" for finding in told):  # a thread raised an exception

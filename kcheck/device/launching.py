@@ -109,6 +109,7 @@ class LaunchingDevice:
         self.description = backend.description
         self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
+        self._left_out = False  # the checks of the judged launch, because their code was not in the caches
         self._reached: tuple[Reached, ...] = ()
         self._limit: float | None = None  # of the current case, which its launches share
 
@@ -185,8 +186,9 @@ class LaunchingDevice:
             begun = time.monotonic()
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
-            checked = checks_that_ran(spec, self._backend, {*_OF_LAUNCHES, *instrument})
-            found = self._with_overflow(spec, arrays, fault.findings, timeout, instrument)
+            ran = () if self._left_out else instrument
+            checked = checks_that_ran(spec, self._backend, {*_OF_LAUNCHES, *ran})
+            found = self._with_overflow(spec, arrays, fault.findings, timeout, ran)
             fatal = harvest.with_layouts(spec, arrays.case, fatal_ones(spec, found))
             self._unstage()
             spent, reached = self._instrumented, self._reached
@@ -290,12 +292,14 @@ class LaunchingDevice:
         if instrument and limit is not None:
             limit /= 2
         try:
-            return replace(self._attempt(spec, arrays, POISON, limit), instrumented=tuple(instrument))
+            done = self._attempt(spec, arrays, POISON, limit)
+            return done if self._backend.left_out else replace(done, instrumented=tuple(instrument))
         except LaunchFault as fault:
             if not instrument or self.lost or all(finding.rule != "timeout" for finding in fault.findings):
                 raise
         finally:
             self._instrumented, self._reached = self._backend.instrumented(), self._backend.reached()
+            self._left_out = self._backend.left_out
             self._backend.instrument(())
         return self._attempt(spec, arrays, POISON, limit)
 

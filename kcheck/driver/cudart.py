@@ -19,7 +19,7 @@ from kcheck.errors import DeviceUnavailable
 
 _SOURCES = Path(__file__).parent / "native"
 _RUNTIME = ("runtime.c", "properties.c", "memory.c", "graphs.c", "refused.c")
-_CLIENT = ("client.c", "preload.c")
+_CLIENT = ("client.c", "channel.c", "host_work.c", "copies.c", "code.c", "preload.c")
 _FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
 
 

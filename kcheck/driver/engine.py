@@ -194,7 +194,7 @@ class Engine:
     def _serve(self, connection: socket.socket, slot: int) -> None:
         with connection:
             connection.sendall(struct.pack("<Q", slot))
-            while len(message := connection.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:
+            while len(message := _received(connection)) == _REQUEST.size:
                 name, *words, flushes, _ = _REQUEST.unpack(message)
                 result = self._answer(name.rstrip(b"\0").decode(), words)
                 text = b""
@@ -223,6 +223,14 @@ class Engine:
     def _refuse(self, name: str) -> Result:
         print(f"kcheck: {name} is not supported on the cpu device", file=sys.stderr)
         return Result.NOT_SUPPORTED
+
+
+def _received(connection: socket.socket) -> bytes:
+    """The next message; less than one at the end of the thread, or if the program was killed."""
+    try:
+        return connection.recv(_REQUEST.size, socket.MSG_WAITALL)
+    except OSError:
+        return b""
 
 
 _MASKS = {"p": 2**64 - 1, "z": 2**64 - 1, "u": 2**32 - 1, "i": 2**32 - 1, "B": 255, "H": 65535}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from kcheck.cpu.temporary_names import portable, temporary_folders
-from kcheck.imported import imported_since
+from kcheck.interpreter import imported_since
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple(

@@ -42,8 +42,7 @@ from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
-from kcheck.frames import with_room
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection, with_room
 from kcheck.version import __version__
 
 NO_SOURCE = "Could not find source for function"

@@ -47,6 +47,8 @@ GAPS = "gaps"
 """With initcheck: the gaps between the elements of inputs count as uninitialized."""
 NOISE = "noise"
 """The same for code that rounds at random, and records which operations lose digits."""
+IF_COMPILED = "if compiled"
+"""With sanitizers: a launch whose instrumented code is not in the caches runs without it."""
 
 
 @dataclass(frozen=True, slots=True)

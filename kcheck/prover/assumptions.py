@@ -7,7 +7,7 @@ from dataclasses import field
 
 from kcheck.dataclass import dataclass
 from kcheck.generator import element_type
-from kcheck.model import DTYPES, Choices, Distribution, Input, OpSpec, Output, Param, Range
+from kcheck.model import DTYPES, Choices, Distribution, Example, Input, OpSpec, Output, Param, Range
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import UNIFORM, Formula, Poly, Terms
@@ -57,7 +57,7 @@ class Assumptions:
             else:
                 derived[name] = domain.text
         for name in dependency_order(derived):
-            self.names[name] = self._value(derived[name], name)
+            self.names[name] = self._named(name, self._value(derived[name], name))
         for name, param in spec.params.items():
             self._add_param(name, param, params)
         for constraint in spec.constraints:
@@ -94,6 +94,15 @@ class Assumptions:
             self.names[name] = self._value(param.expr.text, name)
         elif param.values and all(isinstance(v, int) for v in param.values):
             self.names[name] = self._chosen(name, [int(v) for v in param.values])
+
+    def _named(self, name: str, value: Poly) -> Poly:
+        """A derived dim. A sum is a variable, so that a row of ``2 * pairs + rest`` elements is one factor in an
+        address."""
+        if len(value.terms) < 2:
+            return value
+        found = self.terms.var(name, value.bounds, UNIFORM)
+        self.prover.add(self.terms.compare("eq", found, value))
+        return found
 
     def _value(self, text: str, name: str) -> Poly:
         """The value of an expression; a separate variable if it has no term."""
@@ -237,52 +246,68 @@ class Assumptions:
         dtype = element_type(array, self.dtypes)
         if not (dtype.is_integer or dtype.name == "bool"):
             return None
-        drawn = [*array.values, *(e.values[array.name] for e in self.spec.examples if array.name in e.values)]
         if dtype.name == "bool":
-            return Contents(self.terms.zero, self.terms.one)
+            return Contents(((self.terms.true, self.terms.zero, self.terms.one),))
         if not array.values:
             return None
-        found = [self._drawn(d, array) for d in drawn]
-        known = [f for f in found if f is not None]
-        if len(known) != len(found):
-            return None
-        low, high = known[0].low, known[0].high
-        for other in known[1:]:
-            low, high = self.terms.least(low, other.low), self.terms.most(high, other.high)
+        found = [(self.terms.true, self._drawn(d, array)) for d in array.values]
+        for example in self.spec.examples:
+            if array.name in example.values:
+                found.append((self._sizes(example), self._drawn(example.values[array.name], array)))
         least, most = type_range(dtype.name.startswith("int"), 8 * dtype.itemsize)
-        bits = self.bits()
-        if not (bits.within(low, least, most) and bits.within(high, least, most)):
-            return None
-        return Contents(low, high, all(k.ascends for k in known), all(k.differs for k in known))
+        ranges: list[tuple[Formula, Poly, Poly]] = []
+        ascends = differs = True
+        for condition, one in found:
+            if one is None:
+                return None
+            for _, low, high in one.ranges:
+                bits = self.bits().under(condition)
+                if not (bits.within(low, least, most) and bits.within(high, least, most)):
+                    return None
+                ranges.append((condition, low, high))
+            ascends, differs = ascends and one.ascends, differs and one.differs
+        return Contents(tuple(ranges), ascends, differs)
+
+    def _sizes(self, example: Example) -> Formula:
+        """That a case has the sizes of an example."""
+        terms = self.terms
+        return terms.all(
+            terms.compare("eq", self.names[name], terms.number(size))
+            for name, size in example.dims.items()
+            if name in self.names
+        )
 
     def _drawn(self, distribution: Distribution, array: Input) -> Contents | None:
         terms, argument = self.terms, distribution.argument
         match distribution.name:
             case "integers" if isinstance(argument, tuple) and len(argument) == 2:
                 low, high = (self.expression(str(part)) for part in argument)
-                return None if low is None or high is None else Contents(low, high)
+                return None if low is None or high is None else self._between(low, high)
             case "offsets":
                 total = self.expression(str(argument))
-                return None if total is None else Contents(terms.zero, total, ascends=len(array.shape) == 1)
+                return None if total is None else self._between(terms.zero, total, ascends=len(array.shape) == 1)
             case "permutation":
                 shape = self.shape(array)
                 if len(shape) != 1:
                     return None
-                return Contents(terms.zero, terms.minus(shape[0], terms.one), differs=True)
+                return self._between(terms.zero, terms.minus(shape[0], terms.one), differs=True)
             case "zeros":
-                return Contents(terms.zero, terms.zero)
+                return self._between(terms.zero, terms.zero)
             case "ones":
-                return Contents(terms.one, terms.one)
+                return self._between(terms.one, terms.one)
             case "bernoulli" | "one_hot":
-                return Contents(terms.zero, terms.one)
+                return self._between(terms.zero, terms.one)
             case "constant" if isinstance(argument, int):
-                return Contents(terms.number(argument), terms.number(argument))
+                return self._between(terms.number(argument), terms.number(argument))
             case "choice" if isinstance(argument, tuple) and all(isinstance(a, int) for a in argument):
-                return Contents(terms.number(min(argument)), terms.number(max(argument)))
+                return self._between(terms.number(min(argument)), terms.number(max(argument)))
             case "sorted" if isinstance(argument, Distribution):
                 inner = self._drawn(argument, array)
-                return None if inner is None else Contents(inner.low, inner.high, ascends=len(array.shape) == 1)
+                return None if inner is None else Contents(inner.ranges, ascends=len(array.shape) == 1)
         return None
+
+    def _between(self, low: Poly, high: Poly, *, ascends: bool = False, differs: bool = False) -> Contents:
+        return Contents(((self.terms.true, low, high),), ascends, differs)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -290,12 +315,13 @@ class Contents:
     """What is known about the elements of an index array.
 
     Attributes:
+        ranges: in each case, the elements are in one of them: (condition under which a case may have it, least,
+            greatest).
         ascends: whether a later element is at least as large.
         differs: whether different elements differ.
     """
 
-    low: Poly
-    high: Poly
+    ranges: tuple[tuple[Formula, Poly, Poly], ...]
     ascends: bool = False
     differs: bool = False
 

@@ -6,7 +6,7 @@ A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.
 from __future__ import annotations
 
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import Formula, Poly, Terms
+from kcheck.prover.terms import Atom, Formula, Poly, Terms
 
 _STEPS = 40_000
 """The limit of a question about the range of a number: there are many, and most are easy."""
@@ -146,8 +146,7 @@ class Bits:
         """``or``."""
         if self.are_disjoint(a, b, width):
             return self.terms.sum(a, b)
-        bounds = self._bits_bounds(a, b, width)
-        return self.terms.function(f"or.b{width}", _ordered(a, b), bounds)
+        return self._bitwise("or", a, b, width)
 
     def differing(self, a: Poly, b: Poly, width: int) -> Poly:
         """``xor``."""
@@ -159,7 +158,29 @@ class Bits:
             return self.terms.zero
         if self.are_disjoint(a, b, width):
             return self.terms.sum(a, b)
-        return self.terms.function(f"xor.b{width}", _ordered(a, b), self._bits_bounds(a, b, width))
+        return self._bitwise("xor", a, b, width)
+
+    def _bitwise(self, name: str, a: Poly, b: Poly, width: int) -> Poly:
+        """A function of the bits of both: lower bits that both do not have, the result does not have either."""
+        terms = self.terms
+        for low in range(min(_zeros(a), _zeros(b), width - 1), 0, -1):
+            x, y = terms.exact_quotient(a, 1 << low), terms.exact_quotient(b, 1 << low)
+            if x is not None and y is not None:
+                return terms.scaled(self._function_of_bits(name, x, y, width - low), 1 << low)
+        return self._function_of_bits(name, a, b, width)
+
+    def _function_of_bits(self, name: str, a: Poly, b: Poly, width: int) -> Poly:
+        terms = self.terms
+        found = terms.function(f"{name}.b{width}", _ordered(a, b), self._bits_bounds(a, b, width))
+        (atom,) = found.atoms()
+        rules = [terms.compare("le", found, terms.sum(a, b))]
+        if name == "or":
+            rules += [terms.compare("le", part, found) for part in (a, b)]
+        most = terms.number((1 << width) - 1)
+        outside = [terms.compare("lt", part, terms.zero) for part in (a, b)]
+        outside += [terms.compare("lt", most, part) for part in (a, b)]
+        self._prover.add(terms.any((*outside, terms.all(rules))), (atom,))
+        return found
 
     def inverted(self, a: Poly) -> Poly:
         """``not``."""
@@ -195,6 +216,14 @@ class Bits:
         found = terms.function("quotient", (x, y), type_range(signed, width))
         low, high = x.bounds
         if low is not None and low >= 0 and y.bounds[0] is not None and y.bounds[0] > 0:
+            inner = _single(x, "fn")
+            if inner is not None and inner.arguments[0] == "quotient+":
+                _, whole, divisor = inner.arguments  # (a / b) / c is a / (b * c)
+                assert isinstance(whole, Poly)
+                assert isinstance(divisor, Poly)
+                x, y = whole, terms.product(divisor, y)
+                high = x.bounds[1]
+            assert y.bounds[0] is not None
             found = terms.function("quotient+", (x, y), (0, None if high is None else high // y.bounds[0]))
         atom = next(found.atoms())
         times = terms.product(found, y)
@@ -207,6 +236,11 @@ class Bits:
         )
         outside = (terms.compare("lt", x, terms.zero), terms.compare("lt", y, terms.one))
         self._prover.add(terms.any((*outside, rules)), (atom,))
+        for part in terms.conjuncts(self.path):
+            least = _quotient_below(terms, part, x, y)
+            if least is not None:
+                below = terms.compare("lt", found, least)
+                self._prover.add(terms.any((*outside, terms.negated(part), below)), (atom,))
         return found
 
     def remainder(self, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
@@ -219,8 +253,14 @@ class Bits:
 
     def extreme(self, kind: str, a: Poly, b: Poly, signed: bool, width: int) -> Poly:
         """``min`` or ``max``."""
+        terms = self.terms
         x, y = self.read(a, signed, width), self.read(b, signed, width)
-        return self.terms.least(x, y) if kind == "min" else self.terms.most(x, y)
+        found = terms.least(x, y) if kind == "min" else terms.most(x, y)
+        if self._asks and found is not x and found is not y:
+            for smaller, larger in ((x, y), (y, x)):
+                if self._prover.holds(self.path, terms.compare("le", smaller, larger), steps=_STEPS):
+                    return smaller if kind == "min" else larger
+        return found
 
     def shifted_right(self, a: Poly, count: Poly, signed: bool, width: int) -> Poly:
         """``shr``."""
@@ -244,8 +284,42 @@ class Bits:
         return self.terms.zero if by & 0xFFFFFFFF >= width else self.terms.scaled(a, 1 << (by & 0xFFFFFFFF))
 
 
+def _zeros(a: Poly) -> int:
+    """How many of the lowest bits may be zero in each part of a sum, if one of them is not a remainder."""
+    factors = [f for m, f in a.terms if not (len(m) == 1 and m[0].kind == "mod")] or [f for _, f in a.terms]
+    return min(((f & -f).bit_length() - 1 for f in factors), default=64)
+
+
 def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     return (a, b) if id(a) <= id(b) else (b, a)
+
+
+def _single(a: Poly, kind: str) -> Atom | None:
+    """The atom that is the whole polynomial, if it is of a kind."""
+    if len(a.terms) != 1 or a.terms[0][1] != 1 or len(a.terms[0][0]) != 1:
+        return None
+    return a.terms[0][0][0] if a.terms[0][0][0].kind == kind else None
+
+
+def _quotient_below(terms: Terms, condition: Formula, x: Poly, y: Poly) -> Poly | None:
+    """``c``, if a condition is ``x < c * y``, from which follows ``x / y < c``."""
+    if condition.kind != "cmp" or condition.arguments[0] != "lt" or condition.arguments[1] is not x:
+        return None
+    limit = condition.arguments[2]
+    if not isinstance(limit, Poly) or len(limit.terms) != 1 or len(y.terms) != 1:
+        return None
+    (whole, factor), (part, by) = limit.terms[0], y.terms[0]
+    left = list(whole)
+    for atom in part:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    if factor % by:
+        return None
+    found = terms.number(factor // by)
+    for atom in left:
+        found = terms.product(found, terms.of(atom))
+    return found
 
 
 def _choice(a: Poly) -> tuple[Formula, Poly, Poly] | None:

@@ -8,7 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
 from kcheck.prover.model import Meeting, Region, SymbolicAccess, SymbolicBranch
 from kcheck.prover.pairs import Renaming, Sharing, sharings
-from kcheck.prover.places import SplitOffset, indices, places, shifted
+from kcheck.prover.places import SplitOffset, indices, places, shifted, views
 from kcheck.prover.terms import THREAD, Atom, Formula, Poly, atoms_below
 from kcheck.ptx.analysis.cfg import postdominators
 from kcheck.ptx.syntax.ast import Operation
@@ -23,12 +23,14 @@ class Doubt:
         fix: what in the spec would decide it; may be empty.
         values: what the solver proposes, by variable; empty if it proposes nothing.
         operation: where.
+        is_of_warp: whether it is about the lanes of a warp, and not about a barrier of the block.
     """
 
     reason: str
     fix: str
     operation: Operation | None
     values: Mapping[str, int]
+    is_of_warp: bool = False
 
 
 class ProofChecks:
@@ -46,7 +48,7 @@ class ProofChecks:
         self._found: dict[int, list[SplitOffset]] = {}
         self._indices: dict[tuple[object, ...], tuple[Poly, ...] | None] = {}
         self.converges = False
-        """Whether all threads of a block meet at each barrier."""
+        """Whether all threads of a block meet at each of its barriers."""
 
     # --- memcheck
 
@@ -115,10 +117,18 @@ class ProofChecks:
         return self._indices[key]
 
     def _index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
-        terms = self.terms
         if not region.shape or size % region.itemsize:
             return None
-        wide = size // region.itemsize
+        found = (self._index_in(view, place, size // region.itemsize) for view in views(self.terms, region))
+        return next((index for index in found if index is not None), None)
+
+    def _index_in(self, region: Region, place: SplitOffset, wide: int) -> tuple[Poly, ...] | None:
+        """The index along each axis of a view.
+
+        Args:
+            wide: how many elements are accessed.
+        """
+        terms = self.terms
         first = indices(terms, region, place.offset)
         if first is None:
             return None
@@ -184,15 +194,20 @@ class ProofChecks:
 
     # --- synccheck
 
-    def synccheck(self) -> Iterator[Doubt]:
+    def synccheck(self) -> list[Doubt]:
         """The barriers that some threads of a block may not reach, and warps whose lanes may not meet."""
+        found = list(self._apart())
+        self.converges = all(doubt.is_of_warp for doubt in found)
+        return found
+
+    def _apart(self) -> Iterator[Doubt]:
         cfg = self.q.cfg
         after = postdominators(cfg)
         at: dict[int, list[Meeting]] = {}
         for meeting in self.q.trace.meetings:
             at.setdefault(meeting.block, []).append(meeting)
             if meeting.problem:
-                yield Doubt(meeting.problem, "", meeting.operation, {})
+                yield Doubt(meeting.problem, "", meeting.operation, {}, meeting.whole_warp)
         if not at:
             return
         if any(meeting.whole_warp for meeting in self.q.trace.meetings):
@@ -212,8 +227,8 @@ class ProofChecks:
                     line = f" at line {where.line}" if where is not None else ""
                     cause = self._cause(branch.condition)[0] if branch.condition.kind == "cmp" else ""
                     why = f"some {what} may not reach it: the branch{line} may differ between threads"
-                    yield Doubt(why + (f"; {cause}" if "loaded" in cause else ""), "", meeting.operation, {})
-                    break
+                    told = why + (f"; {cause}" if "loaded" in cause else "")
+                    yield Doubt(told, "", meeting.operation, {}, meeting.whole_warp)
 
     def _needs_order(self, condition: Formula) -> bool:
         return not self.q.ordered and any(atom.needs_order for atom in atoms_below(condition, set()))
@@ -227,7 +242,7 @@ class ProofChecks:
         if self.prover.holds(terms.true, terms.compare("eq", terms.mod(whole, 32), terms.zero)):
             return
         first = next(m for m in self.q.trace.meetings if m.whole_warp)
-        yield Doubt("the last warp of a block may have fewer than 32 lanes", "", first.operation, {})
+        yield Doubt("the last warp of a block may have fewer than 32 lanes", "", first.operation, {}, True)
 
     def _divided_region(self, block: int, after: Mapping[int, int]) -> set[int]:
         """The blocks that threads may execute after a branch before they meet again."""
@@ -329,7 +344,9 @@ class ProofChecks:
         answers = []
         if region.space == "global":
             answers.append(self._together(region, first, second, Sharing({}), same_block=False))
-        if self.converges:
+        if a.is_async or b.is_async:
+            answers.append(self._together(region, first, second, None, same_block=True))
+        elif self.converges:
             for sharing in sharings(self.q, a, b):
                 answers.append(self._together(region, first, second, sharing, same_block=True))
         else:
@@ -354,15 +371,19 @@ class ProofChecks:
         region: Region,
         first: tuple[SymbolicAccess, SplitOffset],
         second: tuple[SymbolicAccess, SplitOffset],
-        sharing: Sharing,
+        sharing: Sharing | None,
         *,
         same_block: bool,
     ) -> Mapping[str, int] | None:
-        """What the solver proposes for two threads that access the same bytes; None: that is impossible."""
-        other = Renaming(self.q, sharing, same_block=same_block)
+        """What the solver proposes for two threads that access the same bytes; None: that is impossible.
+
+        Args:
+            sharing: None: they may be one thread, because one access happens later.
+        """
+        other = Renaming(self.q, sharing or Sharing({}), same_block=same_block)
         (a, one), (b, two) = first, second
         path = other.condition(two.path)
-        differ = other.differ()
+        differ = self.terms.true if sharing is None else other.differ()
         same = self._overlap(region, (a, one), (b, two), other)
         answer = self.prover.together((one.path, path, differ, same, *other.facts()))
         return None if answer.kind == "no" else answer.values or {"": 0}
@@ -379,7 +400,7 @@ class ProofChecks:
         (a, one), (b, two) = first, second
         if region.shape and region.is_injective and a.size == b.size == region.itemsize:
             left, right = self.index(region, one, a.size), self.index(region, two, b.size)
-            if left is not None and right is not None:
+            if left is not None and right is not None and len(left) == len(right):
                 return terms.all(terms.compare("eq", x, other.poly(y)) for x, y in zip(left, right, strict=True))
         offset = other.poly(two.offset)
         if a.size == b.size:

@@ -26,6 +26,8 @@ from kcheck.prover.model import (
     Widening,
 )
 from kcheck.prover.prover import Prover
+from kcheck.prover.simplify import Simplification
+from kcheck.prover.transfers import copied, extents, fragment, is_transfer, matrix_rows
 from kcheck.prover.terms import BLOCK, THREAD, Atom, Formula, Poly, Terms
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness
@@ -53,7 +55,7 @@ from kcheck.ptx.syntax.types import TYPES
 Registers = dict[str, Value]
 _SPACES = ("global", "shared", "local", "const", "param")
 _NO_EFFECT = HINTS | {"pragma"}
-_LANES_MEET = ("shfl", "vote", "match", "redux", "mma", "ldmatrix", "movmatrix", "wmma")
+_LANES_MEET = ("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix", "movmatrix", "wmma")
 _IGNORED_CALLS = ("vprintf",)
 PURE = frozenset(
     """abs add and bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns lg2 lop3 mad
@@ -127,6 +129,8 @@ class SymbolicExecution:
         self._loaded = loaded
         self._steps = 0
         self._forks = forks(cfg)
+        self.decisions: dict[int, Formula] = {}
+        """By block, the condition of the branch at its end, in the iteration that is executed."""
         self._paths: dict[int, Formula] = {}
         """By block, the condition to reach its end, in the iteration that is executed."""
 
@@ -257,8 +261,11 @@ class SymbolicExecution:
         successors = self.cfg.blocks[n].successors
         if end.guard is None:
             return [Edge(n, successors[0], path, registers)]
-        condition = self._predicate(end, registers)
         terms = self.terms
+        condition = self._predicate(end, registers)
+        if self.recording and condition.kind != "flag":
+            condition = Simplification(terms, self.prover, path).condition(condition)
+        self.decisions[n] = condition
         if self.recording and condition not in (terms.true, terms.false):
             self._note_branch(end, condition, path, n)
         edges = [Edge(n, successors[0], terms.all((path, condition)), registers)]
@@ -349,11 +356,13 @@ class SymbolicExecution:
         elif opcode in ("bar", "barrier"):
             self._lanes(i, registers, path, n)
         elif opcode in _LANES_MEET:
-            if opcode in ("ldmatrix", "wmma") or "store" in i.modifiers:
-                raise Unsupported(f"{opcode} is not supported", i)
             self._lanes(i, registers, path, n)
+            if is_transfer(i):
+                self._transfer(i, registers, path, n, loops)
             self._havoc(i, registers)
-        elif opcode in ("cp", "mbarrier", "stmatrix", "sust", "suld", "tex", "tld4", "brx", "alloca", "elect"):
+        elif opcode == "cp":
+            self._transfer(i, registers, path, n, loops)
+        elif opcode in ("mbarrier", "sust", "suld", "tex", "tld4", "brx", "alloca", "elect"):
             raise Unsupported(f"{opcode} is not supported", i)
         elif opcode in _NO_EFFECT:
             return
@@ -384,7 +393,7 @@ class SymbolicExecution:
     def _lanes(self, i: Instruction, registers: Registers, path: Formula, n: int) -> None:
         """An instruction for which the lanes of a warp meet."""
         problem = ""
-        if "sync" in i.modifiers and i.opcode not in ("mma", "movmatrix") and "aligned" not in i.modifiers:
+        if "sync" in i.modifiers and i.opcode not in ("mma", "movmatrix", "wmma") and "aligned" not in i.modifiers:
             mask = i.operands[0] if i.opcode in ("bar", "barrier") else i.operands[-1]
             value = self._value(mask, registers)
             if not isinstance(value, Poly) or value.constant is None or value.constant & 0xFFFFFFFF != 0xFFFFFFFF:
@@ -401,7 +410,10 @@ class SymbolicExecution:
         target = operands[0]
         given = [self._value(o, registers) for o in operands[1:]]
         if opcode == "selp" and isinstance(given[2], Formula):
-            result: Value = self.choose(given[2], given[0], given[1])
+            chosen = given[2]
+            if self.recording and chosen.kind != "flag":
+                chosen = Simplification(terms, self.prover, path).condition(chosen)
+            result: Value = self.choose(chosen, given[0], given[1])
         elif opcode in ("mov", "cvta") and len(given) == 1:
             if isinstance(target, Vector):
                 self._unpack(target, given[0], i, registers, b)
@@ -592,9 +604,39 @@ class SymbolicExecution:
         path: Formula,
         n: int,
         loops: tuple[int, ...],
+        *,
+        is_async: bool = False,
     ) -> None:
         if self.recording:
-            self.trace.accesses.append(SymbolicAccess(i, kind, space, address, size, path, n, loops))  # type: ignore[arg-type]
+            access = SymbolicAccess(i, kind, space, address, size, path, n, loops, is_async)  # type: ignore[arg-type]
+            self.trace.accesses.append(access)
+
+    def _transfer(
+        self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]
+    ) -> None:
+        """An asynchronous copy, or a matrix that a warp loads or stores."""
+        terms = self.terms
+        if i.opcode == "cp":
+            operands = i.operands[:-1] if "L2::cache_hint" in i.modifiers else i.operands
+            amount = self._value(operands[3], registers) if len(operands) > 3 else None
+            found = list(copied(terms, i, amount))
+        elif i.opcode == "wmma":
+            rows, groups, _ = extents(i)
+            element = tuple(terms.fresh("element", (0, count - 1)) for count in (rows, groups))
+            for one in element:
+                self.scoped(one)
+            stride = self._value(i.operands[2], registers) if len(i.operands) > 2 else None
+            if isinstance(stride, Formula):
+                raise Unsupported("a stride is a predicate", i)
+            number = None if stride is None else self.bits(path).read(stride, False, 32)
+            found = [fragment(terms, i, number, (element[0], element[1]))]
+        else:
+            found = [matrix_rows(terms, i, self._special("laneid"))]
+        for t in found:
+            address = terms.sum(self._address(i.operands[t.operand], registers, i), t.offset)
+            whole = terms.all((path, t.condition))
+            if whole is not terms.false:
+                self._note(i, t.kind, t.space, address, t.size, whole, n, loops, is_async=t.is_async)
 
     def _load(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, signed = self._form(i)
@@ -695,7 +737,7 @@ def _line(i: Operation) -> int:
 def forks(cfg: Cfg) -> dict[int, int]:
     """By block where paths meet: the block where they have parted. All threads that leave the one reach the
     other, with no loop between them, so the condition to be there is the same."""
-    before = _dominators(cfg)
+    before = dominators(cfg)
     after = control.postdominators(cfg)
     loops = {n: frozenset(k for k, loop in enumerate(cfg.loops) if n in loop.blocks) for n in cfg.order}
     place = {n: at for at, n in enumerate(cfg.order)}
@@ -713,7 +755,7 @@ def forks(cfg: Cfg) -> dict[int, int]:
     return found
 
 
-def _dominators(cfg: Cfg) -> dict[int, int]:
+def dominators(cfg: Cfg) -> dict[int, int]:
     """The immediate dominator of each reachable block (Cooper, Harvey, Kennedy 2001)."""
     place = {n: at for at, n in enumerate(cfg.order)}
     first = cfg.order[0]

@@ -77,12 +77,8 @@ class _Builder:
         self._symbols: dict[str, Atom] = {}
 
     def question(self) -> Question:
-        spec, q = self.variant.spec, self.q
-        self.assumed.build({**self.variant.params, **self.variant.sizes})
-        for name, size in self.variant.sizes.items():
-            self.prover.add(self.terms.compare("eq", self.assumed.names[name], self.terms.number(size)))
-        for name in (*spec.inputs, *spec.outputs):
-            self._array(name)
+        q = self.q
+        self._assume()
         slots, _ = param_slots(self.function)
         parameters, offsets = self._parameters(slots)
         self._classes()
@@ -104,6 +100,23 @@ class _Builder:
         q.trace = execution.run()
         self.prover.pairs = lambda loads: pair_facts(q, loads)
         return q
+
+    def _assume(self) -> None:
+        """Note what holds for the cases that launch this variant, and make its arrays."""
+        variant, terms = self.variant, self.terms
+        self.assumed.build(variant.params)
+        for name, size in variant.sizes.items():
+            self.prover.add(terms.compare("eq", self.assumed.names[name], terms.number(size)))
+        for name, runs in variant.spans.items():
+            size_ = self.assumed.names[name]
+            self.prover.add(
+                terms.any(
+                    terms.all((terms.compare("ge", size_, terms.number(a)), terms.compare("le", size_, terms.number(b))))
+                    for a, b in runs
+                )
+            )
+        for name in (*variant.spec.inputs, *variant.spec.outputs):
+            self._array(name)
 
     # --- arrays
 
@@ -132,11 +145,8 @@ class _Builder:
             strides = terms.number(itemsize), terms.scaled(shape[0], itemsize)
         elif kind == "any":
             strides = tuple(
-                terms.scaled(
-                    terms.var(f"stride of {owner} along axis {axis}", (-_MOST_STRIDE, _MOST_STRIDE), UNIFORM),
-                    itemsize,
-                )
-                for axis in range(len(shape))
+                terms.scaled(terms.var(f"stride of {owner} along axis {axis}", span, UNIFORM), itemsize)
+                for axis, span in enumerate(stride_ranges(array.layouts, shape))
             )
         base = terms.atom("base", (owner,), (None, None), UNIFORM)
         written = owner in spec.outputs or owner in spec.mutates
@@ -330,9 +340,36 @@ class _Builder:
         value = terms.of(terms.atom("load", (region.name, offset), bounds, offset.level))
         if contents is not None:
             atom = next(value.atoms())
-            self.prover.add(terms.compare("ge", value, contents.low), (atom,))
-            self.prover.add(terms.compare("le", value, contents.high), (atom,))
+            rules = (
+                terms.all((case, terms.compare("ge", value, low), terms.compare("le", value, high)))
+                for case, low, high in contents.ranges
+            )
+            self.prover.add(terms.any(rules), (atom,))
         return value
+
+
+def stride_ranges(layouts: Sequence[str], shape: Sequence[Poly]) -> list[tuple[int, int]]:
+    """The least and the greatest stride in elements along each axis, over the layouts whose strides are separate
+    variables (:func:`kcheck.generator.layouts.geometry`)."""
+    found: list[tuple[int, int]] | None = None
+    for layout in layouts:
+        if layout in ("contiguous", "offset") or (layout == "transposed" and len(shape) == 2):
+            continue
+        rows: list[tuple[int, int]] = []
+        if layout in ("strided", "padded"):
+            low, high = (2, 3) if layout == "strided" else (1, 1)
+            for axis in reversed(range(len(shape))):
+                rows.insert(0, (min(low, _MOST_STRIDE), min(high, _MOST_STRIDE)))
+                least, most = shape[axis].bounds
+                pad = (1, 3) if layout == "strided" else (1, 7) if axis == len(shape) - 1 else (0, 0)
+                low = low * max(1, least or 0) + pad[0]
+                high = _MOST_STRIDE if most is None else high * max(1, most) + pad[1]
+        else:
+            rows = [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
+        if found is not None:
+            rows = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(rows, found, strict=True)]
+        found = rows
+    return found or [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
 
 
 def missing_class(found: Sequence[SpecVariant]) -> str:
@@ -345,9 +382,7 @@ def missing_class(found: Sequence[SpecVariant]) -> str:
     terms = Terms()
     builder = _Builder(found[0], terms, Prover(terms, _CLASS_SECONDS))
     spec, q = found[0].spec, builder.q
-    builder.assumed.build({**found[0].params, **found[0].sizes})
-    for name in (*spec.inputs, *spec.outputs):
-        builder._array(name)
+    builder._assume()
     numbers = sorted(found[0].classes)
     seen = {tuple(variant.classes[n] for n in numbers) for variant in found}
     for words in product(("1", "16", ""), repeat=len(numbers)):

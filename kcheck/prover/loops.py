@@ -17,16 +17,21 @@ shows that nothing wraps: the value was below the limit before it grew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.bits import type_range
-from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution
+from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution, dominators
 from kcheck.prover.instructions import Value
+from kcheck.prover.simplify import Simplification, simplified_path
 from kcheck.prover.terms import THREAD, UNIFORM, Atom, Formula, Poly, Terms, atoms_below
 from kcheck.ptx.analysis.liveness import writes
+from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
 _TRIES = 4
+_ROUNDS = 3
+_RANGE_STEPS = 40_000
 
 
 @dataclass(slots=True)
@@ -53,14 +58,18 @@ class LoopSummary:
         self._of = execution
         self._levels: dict[tuple[int, tuple[int, ...]], dict[str, int]] = {}
         self._count = 0
+        self._dominators = dominators(execution.cfg)
 
     def execute(self, number: int, start: Edge, loops: tuple[int, ...]) -> list[Edge]:
         """Execute a loop from the state before it. Returns the edges that leave it."""
         of, loop = self._of, self._of.cfg.loops[number]
         inside = (*loops, number)
+        outside = start
         changed = self._changed(number, start.registers)
         for name in [n for n in start.registers if n.startswith(STORED)]:
             del start.registers[name]  # of calls: written again before each use
+        if of.recording:
+            start = self._simplified(number, outside)
         was, of.recording = of.recording, False
         try:
             body, counter = self._discovered(number, start, changed, inside)
@@ -68,23 +77,157 @@ class LoopSummary:
             of.recording = was
         if counter.level == THREAD:
             of.divergent.add(number)
+        ranges: dict[str, tuple[int, int]] = {}
+        if was:
+            body, ranges = self._ranged(number, start, body, changed, inside)
         values, left = self._resolved(start, body, counter, inside)
         if was:
             self._learn(start, body, counter, values, inside)
+            self._learn_ranges(values, ranges, counter)
             for _ in range(2):
                 before = len(left)
                 left = self._saturating(start, body, counter, values, left, inside)
                 if len(left) == before:
                     break
                 self._learn(start, body, counter, values, inside)
+                self._learn_ranges(values, ranges, counter)
         known = dict(values)
         for name in left:
-            values[name] = self._any_value(name, known, start, body, inside)
+            values[name] = self._any_value(name, known, start, body, inside, ranges.get(name))
         registers = {**start.registers, **values}
         order = [n for n in of.cfg.order if n in loop.blocks]
         header = type(start)(-1, loop.header, start.path, registers)
         found = of.region(order, loop.header, [header], inside)
-        return [edge for edge in found if edge.target not in loop.blocks]
+        return [
+            self._left(edge, start, outside, changed, counter) for edge in found if edge.target not in loop.blocks
+        ]
+
+    # --- before and after
+
+    def _simplified(self, number: int, start: Edge) -> Edge:
+        """The state before a loop, with terms that the condition to reach it makes simpler."""
+        of = self._of
+        path = simplified_path(of.terms, of.prover, start.path)
+        simpler = Simplification(of.terms, of.prover, path)
+        registers = dict(start.registers)
+        for name in of.live.names(of.cfg.loops[number].header):
+            value = registers.get(name)
+            if isinstance(value, Poly):
+                registers[name] = simpler.poly(value)
+        return Edge(start.source, start.target, path, registers)
+
+    def _left(self, edge: Edge, start: Edge, outside: Edge, changed: Mapping[str, str], counter: Atom) -> Edge:
+        """An edge that leaves a loop, with the terms of the state before the loop where it changes nothing, and
+        with the number of the last iteration where the path says which one it is."""
+        terms = self._of.terms
+        inner = set(terms.conjuncts(start.path))
+        added = [part for part in terms.conjuncts(edge.path) if part not in inner]
+        last = next((v for v in (self._solved(part, counter) for part in added) if v is not None), None)
+        registers = dict(edge.registers)
+        seen: dict[object, object] = {}
+        for name, value in edge.registers.items():
+            if name not in changed and value is start.registers.get(name) and name in outside.registers:
+                registers[name] = outside.registers[name]
+            elif last is not None and isinstance(value, Poly):
+                registers[name] = terms.replaced(value, lambda atom: last if atom is counter else None, seen)
+        return Edge(edge.source, edge.target, terms.all((outside.path, *added)), registers)
+
+    def _solved(self, part: Formula, counter: Atom) -> Poly | None:
+        """``k``, if a condition is an equation from which it follows."""
+        terms = self._of.terms
+        if part.kind != "cmp" or part.arguments[0] != "eq":
+            return None
+        _, left, right = part.arguments
+        assert isinstance(left, Poly)
+        assert isinstance(right, Poly)
+        whole = terms.minus(left, right)
+        factor = dict(whole.terms).get((counter,), 0)
+        if factor not in (1, -1):
+            return None
+        rest = terms.minus(whole, terms.scaled(terms.of(counter), factor))
+        if any(atom is counter for atom in atoms_below(rest, set())):
+            return None
+        return terms.scaled(rest, -factor)
+
+    # --- ranges
+
+    def _ranged(
+        self, number: int, start: Edge, body: _Body, changed: dict[str, str], inside: tuple[int, ...]
+    ) -> tuple[_Body, dict[str, tuple[int, int]]]:
+        """The body once more, with variables that have ranges: each register is in its range before the loop, and
+        an iteration that another one follows keeps it there if all of them were.
+
+        A number in such a range is far from the ends of its type, so adding a little to it does not wrap.
+        """
+        of = self._of
+        deciding = self._deciding(body)
+        guesses: dict[str, list[tuple[int, int]]] = {}
+        for name, kind in changed.items():
+            first, variable = start.registers.get(name), body.starts[name]
+            if not isinstance(first, Poly) or not isinstance(variable, Poly) or body.ends.get(name) is variable:
+                continue
+            if next(variable.atoms()) in deciding and TYPES[kind].kind in ("signed", "unsigned", "bits"):
+                most = 1 << TYPES[kind].bits - 2
+                every = [(1, most), (0, most), (-most, -1), (-most, 0), (-most, most)]
+                guesses[name] = [r for r in every if of.prover.within(start.path, first, *r, steps=_RANGE_STEPS)]
+        levels = {name: variable.level for name, variable in body.starts.items()}
+        for _ in range(_ROUNDS):
+            ranges = {name: rows[0] for name, rows in guesses.items() if rows}
+            if not ranges or body.again is None:
+                break
+            was, of.recording = of.recording, False
+            try:
+                tried = self._run(number, start, changed, levels, inside, ranges)
+            finally:
+                of.recording = was
+            if not self._keeps_levels(tried, levels):
+                break
+            again, failed = tried.again, []
+            for name, (low, high) in ranges.items():
+                end = tried.ends.get(name)
+                if again is None or not isinstance(end, Poly):
+                    failed.append(name)
+                elif not of.prover.within(again, end, low, high, steps=_RANGE_STEPS):
+                    failed.append(name)
+            if not failed:
+                return tried, ranges
+            for name in failed:
+                guesses[name] = guesses[name][1:]
+        return body, {}
+
+    def _keeps_levels(self, body: _Body, levels: Mapping[str, int]) -> bool:
+        return all(end.level <= levels[name] for name, end in body.ends.items() if name in levels)
+
+    def _deciding(self, body: _Body) -> set[Atom]:
+        """The variables on which a condition of the body depends, or bits that are read as a number."""
+        found: set[Atom] = set()
+        seen: set[object] = set()
+        terms: list[Poly | Formula] = [edge.path for edge in body.leaving]
+        terms += [body.again] if body.again is not None else []
+        for term in terms:
+            found |= set(atoms_below(term, seen))
+        for end in body.ends.values():
+            for atom in atoms_below(end, seen):
+                if atom.kind in ("if", "read", "min", "max", "div", "mod"):
+                    for part in atom.arguments:
+                        if isinstance(part, Poly | Formula):
+                            found |= set(atoms_below(part, set()))
+        return found
+
+    def _learn_ranges(self, values: Registers, ranges: Mapping[str, tuple[int, int]], counter: Atom) -> None:
+        """Note for iteration ``k`` that the registers are in their ranges."""
+        terms = self._of.terms
+        first = terms.compare("eq", terms.of(counter), terms.zero)
+        for name, (low, high) in ranges.items():
+            value = values.get(name)
+            if isinstance(value, Poly):
+                rule = terms.all(
+                    (
+                        terms.compare("ge", value, terms.number(low)),
+                        terms.compare("le", value, terms.number(high)),
+                    )
+                )
+                self._of.prover.add(terms.any((first, rule)), (counter,))
 
     def _changed(self, number: int, before: Registers) -> dict[str, str]:
         """The registers that the loop writes and that an iteration may read before, with their types."""
@@ -114,19 +257,49 @@ class LoopSummary:
         levels = {name: start.registers[name].level if name in start.registers else THREAD for name in changed}
         for _ in range(_TRIES):
             body = self._run(number, start, changed, levels, inside)
-            uniform = self._exits_level(body, start)
+            uniform = self._exits_level(number, body, start)
             new = {}
             for name in changed:
                 end = body.ends.get(name)
                 new[name] = max(levels[name], end.level if end is not None else levels[name])
             if new == levels:
-                return body, self._counter(number, inside, uniform)
+                counter = self._counter(number, inside, uniform)
+                counter.needs_order = self._exit_needs_order(body)
+                return body, counter
             levels = new
         levels = dict.fromkeys(changed, THREAD)
         return self._run(number, start, changed, levels, inside), self._counter(number, inside, THREAD)
 
-    def _exits_level(self, body: _Body, start: Edge) -> int:
+    def _always_decides(self, number: int, body: _Body) -> bool:
+        """Whether each iteration comes to each branch that leaves the loop, whatever it did before."""
+        of, cfg = self._of, self._of.cfg
+        loop = cfg.loops[number]
+        inner = [other.blocks for k, other in enumerate(cfg.loops) if k != number and other.blocks < loop.blocks]
+        ends = [cfg.blocks[n].terminator for n in loop.blocks]
+        if any(isinstance(end, Instruction) and end.opcode in ("ret", "exit", "trap") for end in ends):
+            return False
+        back = [n for n in loop.blocks if loop.header in cfg.blocks[n].successors]
+        for edge in body.leaving:
+            n = edge.source
+            if n not in of.decisions or any(n in blocks for blocks in inner):
+                return False
+            for at in back:
+                while at not in (n, loop.header):
+                    at = self._dominators[at]
+                if at != n:
+                    return False
+        return True
+
+    def _exit_needs_order(self, body: _Body) -> bool:
+        """Whether the number of iterations is the same in all threads only if there are no races."""
+        seen: set[object] = set()
+        paths = [edge.path for edge in body.leaving] + ([] if body.again is None else [body.again])
+        return any(atom.needs_order for path in paths for atom in atoms_below(path, seen))
+
+    def _exits_level(self, number: int, body: _Body, start: Edge) -> int:
         """The level of what decides how many iterations there are."""
+        if self._always_decides(number, body):
+            return max((self._of.decisions[edge.source].level for edge in body.leaving), default=UNIFORM)
         before = set(self._of.terms.conjuncts(start.path))
         level = UNIFORM
         for edge in body.leaving:
@@ -140,7 +313,13 @@ class LoopSummary:
         return level
 
     def _run(
-        self, number: int, start: Edge, changed: dict[str, str], levels: dict[str, int], inside: tuple[int, ...]
+        self,
+        number: int,
+        start: Edge,
+        changed: dict[str, str],
+        levels: dict[str, int],
+        inside: tuple[int, ...],
+        ranges: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     ) -> _Body:
         of, terms, loop = self._of, self._of.terms, self._of.cfg.loops[number]
         starts: dict[str, Value] = {}
@@ -148,7 +327,7 @@ class LoopSummary:
             if TYPES[kind].kind == "pred":
                 starts[name] = terms.fresh_flag(name, levels[name])
                 continue
-            value = terms.fresh(name, (None, None), levels[name])
+            value = terms.fresh(name, ranges.get(name, (None, None)), levels[name])
             of.scoped(value, inside)
             starts[name] = value
         order = [n for n in of.cfg.order if n in loop.blocks]
@@ -287,20 +466,31 @@ class LoopSummary:
                 return False
         return not _has_inner_flag(term)
 
-    def _any_value(self, name: str, known: Registers, start: Edge, body: _Body, inside: tuple[int, ...]) -> Value:
+    def _any_value(
+        self,
+        name: str,
+        known: Registers,
+        start: Edge,
+        body: _Body,
+        inside: tuple[int, ...],
+        span: tuple[int, int] | None,
+    ) -> Value:
         """A register that changes in another way: any value within limits that each iteration keeps.
 
         Args:
             known: the values of other registers in iteration ``k``.
+            span: the range that it is known to be in.
         """
         of, terms = self._of, self._of.terms
         variable = body.starts[name]
         end, first = body.ends.get(name), start.registers.get(name)
         level = THREAD if inside[-1] in of.divergent else variable.level  # threads leave in different iterations
         if isinstance(variable, Formula):
+            if end is not None and any(atom.needs_order for atom in atoms_below(end, set())):
+                level = THREAD  # a flag does not say that its level holds only without races
             return terms.fresh_flag(name, level)
         width = _width(of, name)
-        found = terms.fresh(name, type_range(True, width), level)
+        found = terms.fresh(name, span or type_range(True, width), level)
         atom = next(found.atoms())
         atom.needs_order = any(a.needs_order for a in atoms_below(end, set())) if isinstance(end, Poly) else False
         of.scoped(found, inside)

@@ -64,6 +64,7 @@ class SymbolicAccess:
         address: bits of the address; ``size`` in bytes.
         path: the condition under which it is made.
         block: the number of its basic block; ``loops``: the loops around it, outermost first.
+        is_async: whether it may happen at any time after the instruction.
     """
 
     operation: Operation
@@ -74,6 +75,7 @@ class SymbolicAccess:
     path: Formula
     block: int
     loops: tuple[int, ...]
+    is_async: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

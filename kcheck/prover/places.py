@@ -7,6 +7,7 @@ the sum by the strides makes linear questions of what would otherwise be product
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from kcheck.dataclass import dataclass
@@ -125,6 +126,16 @@ def _without(part: Monomial, divisor: Monomial) -> Monomial | None:
             return None
         left.remove(atom)
     return tuple(left)
+
+
+def views(terms: Terms, region: Region) -> Iterator[Region]:
+    """The array, and the array with its outer axes taken as one, as far as they have no gaps: rows of a batch are
+    rows. Two views of one array with the same number of axes are the same."""
+    yield region
+    shape, strides = region.shape, region.strides
+    while region.is_dense and len(shape) > 1 and terms.product(strides[1], shape[1]) is strides[0]:
+        shape, strides = (terms.product(shape[0], shape[1]), *shape[2:]), strides[1:]
+        yield replace(region, shape=shape, strides=strides)
 
 
 def shifted(terms: Terms, region: Region, index: tuple[Poly, ...]) -> Iterator[tuple[Poly, ...]]:

@@ -124,7 +124,8 @@ class Prover:
         linear = self._ask(asked, True, steps)
         found = linear
         if linear.kind != "no" and any(_is_product(c) for c in asked):
-            exact = self._ask(asked, False, steps)
+            # A simple question about products has its answer soon, or not at all.
+            exact = self._ask(asked, False, steps if steps >= _STEPS else steps // 10)
             # A product that is only a variable in the linear form may have values that no factors have.
             found = exact if exact.kind != "unknown" else UNKNOWN
         self._known[key] = found

@@ -344,32 +344,35 @@ class Terms:
         known = _known(operator, low, high)
         if known is not None:
             return self.true if known else self.false
-        if operator in ("eq", "ne"):
-            for x, y in ((a, b), (b, a)):
-                if y.constant is not None and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
-                    atom = x.terms[0][0][0]
-                    if atom.kind == "if":
-                        inner = self._of_choice(atom, operator, y)
-                        if inner is not None:
-                            return inner
+        for x, y in ((a, b), (b, a)):
+            if y.constant is not None and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
+                atom = x.terms[0][0][0]
+                if atom.kind == "if":
+                    inner = self._of_choice(atom, operator, y, x is a)
+                    if inner is not None:
+                        return inner
         if operator == "ne":
             return self.negated(self.compare("eq", a, b))
         return self._condition("cmp", (operator, a, b))
 
-    def _of_choice(self, atom: Atom, operator: str, other: Poly) -> Formula | None:
-        """``(c ? 1 : 0) != 0`` is ``c``."""
+    def _of_choice(self, atom: Atom, operator: str, other: Poly, is_left: bool) -> Formula | None:
+        """``(c ? x : 0) != 0`` is ``c and x != 0``; None if bounds decide the comparison of neither side."""
         condition, a, b = atom.arguments
         assert isinstance(condition, Formula)
         assert isinstance(a, Poly)
         assert isinstance(b, Poly)
-        if a.constant is None or b.constant is None:
-            return None
-        first, second = self.compare(operator, a, other), self.compare(operator, b, other)
-        if first is self.true and second is self.false:
-            return condition
-        if first is self.false and second is self.true:
-            return self.negated(condition)
-        return None
+        first, second = (
+            self.compare(operator, side, other) if is_left else self.compare(operator, other, side)
+            for side in (a, b)
+        )
+        opposite = self.negated(condition)
+        if first is self.true:
+            return self.any((condition, second))
+        if first is self.false:
+            return self.all((opposite, second))
+        if second is self.true:
+            return self.any((opposite, first))
+        return self.all((condition, first)) if second is self.false else None
 
     def negated(self, condition: Formula) -> Formula:
         if condition is self.true:

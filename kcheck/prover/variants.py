@@ -27,6 +27,7 @@ from kcheck.model import (
     NameArg,
     OpSpec,
     Output,
+    Range,
     StructArg,
     TextureArg,
     TritonOptions,
@@ -34,10 +35,11 @@ from kcheck.model import (
 )
 from kcheck.prover.model import Unsupported
 from kcheck.rng import derive
-from kcheck.symbolic import ExpressionError, parse
+from kcheck.symbolic import ExpressionError, evaluate, parse
 from kcheck.symbolic import names as names_in
 
 _MOST = 48
+_MOST_SIZES = 1 << 14
 _SEEDS = 30
 
 
@@ -67,6 +69,7 @@ class SpecVariant:
         sizes: the dims that it is compiled for.
         slots: its parameters.
         classes: by number of an argument, the class of values that it is compiled for, as Triton has them.
+        spans: the ranges of dims for which the constants are these.
     """
 
     spec: OpSpec
@@ -78,6 +81,7 @@ class SpecVariant:
     sizes: Mapping[str, int]
     slots: tuple[VariantSlot, ...]
     classes: Mapping[int, str]
+    spans: Mapping[str, tuple[tuple[int, int], ...]]
 
 
 def refuse(spec: OpSpec) -> None:
@@ -110,28 +114,25 @@ def variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
     assert spec.launch is not None
     device.prepare(spec)
     groups = {name: _groups(array) for name, array in _owned(spec).items()}
-    sizes, params = _baked(spec)
     every = list(
         product(
             product(*(variable.choices for variable in spec.dtypes.values())),
             product(*groups.values()),
-            product(*sizes.values()),
-            product(*params.values()),
+            _baked(spec),
         )
     )
     if len(every) > _MOST:
         raise Unsupported(f"the kernel is compiled in {len(every)} ways")
-    for dtypes, layouts, some_sizes, some_params in every:
+    for dtypes, layouts, baked in every:
         drawn = {name: layout for name, (_, layout) in zip(groups, layouts, strict=True)}
         kinds = {name: kind for name, (kind, _) in zip(groups, layouts, strict=True)}
         example = Example(
             spec.span,
-            dims=dict(zip(sizes, some_sizes, strict=True)),
             dtypes=dict(zip(spec.dtypes, dtypes, strict=True)),
             layouts=drawn,
-            params=dict(zip(params, some_params, strict=True)),
+            params=dict(baked.drawn),
         )
-        yield from _launched(spec, device, example, kinds)
+        yield from _launched(spec, device, example, kinds, baked)
 
 
 def _owned(spec: OpSpec) -> dict[str, Input | Output]:
@@ -151,8 +152,87 @@ def _groups(array: Input | Output) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _baked(spec: OpSpec) -> tuple[dict[str, Sequence[int]], dict[str, Sequence[int | float | bool]]]:
-    """The dims and the params that the compiler gets as constants, with their values."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _Baked:
+    """One choice of what the compiler gets as constants.
+
+    Attributes:
+        params: the values of params, also of derived ones; ``drawn``: those of them that a case draws.
+        sizes: the dims that are constants.
+        ranged: the dim on which derived constants depend, and the values of it that give these constants.
+    """
+
+    params: Mapping[str, int | float | bool]
+    drawn: Mapping[str, int | float | bool]
+    sizes: Mapping[str, int]
+    ranged: tuple[str, tuple[int, ...]] | None = None
+
+    def spans(self) -> Mapping[str, tuple[tuple[int, int], ...]]:
+        """The ranges that the values of the dim form."""
+        if self.ranged is None:
+            return {}
+        name, values = self.ranged
+        runs: list[tuple[int, int]] = []
+        for value in values:
+            if runs and runs[-1][1] == value - 1:
+                runs[-1] = runs[-1][0], value
+            else:
+                runs.append((value, value))
+        return {name: tuple(runs)}
+
+    def dims(self, attempt: int) -> Mapping[str, int]:
+        """The dims of an attempt to draw a case: the values differ in what compilers look at."""
+        if self.ranged is None:
+            return self.sizes
+        name, values = self.ranged
+        even = [v for v in values if v % 16 == 0]
+        step = max(len(values) // 8, 1)
+        order = list(dict.fromkeys([values[0], *even[:2], *values[1::step], values[-1], *even[2::2]]))
+        return {**self.sizes, name: order[attempt % len(order)]}
+
+
+def _baked(spec: OpSpec) -> list[_Baked]:
+    """The dims and the params that the compiler gets as constants, in each combination."""
+    names = _baked_names(spec)
+    free: list[str] = []
+    for name in names:
+        _add_free(spec, name, free)
+    ranged = [n for n in free if n in spec.dims and isinstance(spec.dims[n].domain, Range)]
+    values: dict[str, Sequence[int | float | bool]] = {}
+    for name in free:
+        if name in spec.params:
+            values[name] = spec.params[name].values
+        else:
+            domain = spec.dims[name].domain
+            if isinstance(domain, Range):
+                if len(ranged) > 1 or domain.high - domain.low > _MOST_SIZES:
+                    raise Unsupported(f"the code is compiled for each size {name}")
+                values[name] = range(domain.low, domain.high + 1)
+            elif isinstance(domain, Choices):
+                values[name] = domain.values
+    sized = ranged[0] if ranged else None
+    found: dict[tuple[object, ...], tuple[dict[str, int | float | bool], list[int]]] = {}
+    for combination in product(*values.values()):
+        known = dict(zip(values, combination, strict=True))
+        everything = _with_derived(spec, names, known)
+        key = tuple(everything[n] for n in dict.fromkeys([*names, *(n for n in free if n != sized)]))
+        sizes = found.setdefault(key, (everything, []))[1]
+        if sized is not None:
+            sizes.append(int(known[sized]))
+        if len(found) > _MOST:
+            raise Unsupported(f"the kernel is compiled in more than {_MOST} ways")
+    return [
+        _Baked(
+            {n: v for n, v in everything.items() if n in spec.params},
+            {n: v for n, v in everything.items() if n in spec.params and n in values},
+            {n: int(v) for n, v in everything.items() if n in spec.dims and n != sized and n in values},
+            None if sized is None else (sized, tuple(sizes)),
+        )
+        for everything, sizes in found.values()
+    ]
+
+
+def _baked_names(spec: OpSpec) -> list[str]:
     names: list[str] = []
     options = spec.compile
     if isinstance(options, TritonOptions):
@@ -165,24 +245,57 @@ def _baked(spec: OpSpec) -> tuple[dict[str, Sequence[int]], dict[str, Sequence[i
                 names += [n for n in names_in(parse(value.text)) if n in spec.dims or n in spec.params]
             except ExpressionError:  # text of C++, which has no names of the spec
                 continue
-    sizes: dict[str, Sequence[int]] = {}
-    params: dict[str, Sequence[int | float | bool]] = {}
-    for name in dict.fromkeys(names):
-        if name in spec.params:
-            param = spec.params[name]
-            if param.expr is not None and names_in(parse(param.expr.text)):
-                raise Unsupported(f"the code is compiled for each value of {name}")
-            if param.values:
-                params[name] = param.values
-        elif name in spec.dims:
-            domain = spec.dims[name].domain
-            if not isinstance(domain, Choices):
-                raise Unsupported(f"the code is compiled for each size {name}")
-            sizes[name] = domain.values
-    return sizes, params
+    return list(dict.fromkeys(n for n in names if n in spec.params or n in spec.dims))
 
 
-def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str, str]) -> Iterator[SpecVariant]:
+def _expression(spec: OpSpec, name: str) -> str | None:
+    """The expression of a derived dim or param."""
+    if name in spec.params:
+        expr = spec.params[name].expr
+        return None if expr is None else expr.text
+    domain = spec.dims[name].domain
+    return None if isinstance(domain, Range | Choices) else domain.text
+
+
+def _add_free(spec: OpSpec, name: str, free: list[str]) -> None:
+    """Add the drawn dims and params on which a name depends."""
+    text = _expression(spec, name)
+    if text is None:
+        if name not in free:
+            free.append(name)
+        return
+    for inner in names_in(parse(text)):
+        if inner in spec.params or inner in spec.dims:
+            _add_free(spec, inner, free)
+        elif not inner.startswith("sizeof("):
+            raise Unsupported(f"the code is compiled for each value of {name}")
+
+
+def _with_derived(
+    spec: OpSpec, names: Sequence[str], known: Mapping[str, int | float | bool]
+) -> dict[str, int | float | bool]:
+    """The values of the names, from those of what is drawn."""
+    found = dict(known)
+
+    def value(name: str) -> int | float | bool:
+        if name not in found:
+            text = _expression(spec, name)
+            assert text is not None
+            node = parse(text)
+            try:
+                found[name] = evaluate(node, {n: value(n) for n in names_in(node)})
+            except (ExpressionError, KeyError) as error:
+                raise Unsupported(f"the code is compiled for each value of {name}") from error
+        return found[name]
+
+    for name in names:
+        value(name)
+    return found
+
+
+def _launched(
+    spec: OpSpec, device: Device, example: Example, kinds: Mapping[str, str], baked: _Baked
+) -> Iterator[SpecVariant]:
     """The kernels of the cases with these choices: several if the compiler looks at the values of arguments."""
     expander = Expander(spec)
     is_triton = spec.kernel is not None and spec.kernel.kind == "triton"
@@ -192,7 +305,7 @@ def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str
     for n in range(_SEEDS if is_triton else 1):
         for seed in _seeds(spec, n):
             try:
-                case = expander.case(seed, "prove", example)
+                case = expander.case(seed, "prove", replace(example, dims=dict(baked.dims(n))))
             except SpecError:
                 continue
             arrays = materialize(spec, replace(case, seed=seed))
@@ -209,7 +322,7 @@ def _launched(spec: OpSpec, device: Device, example: Example, kinds: Mapping[str
                 break
             seen.add(key)
             yield SpecVariant(
-                spec, arrays, found, case.dtypes, kinds, example.params, example.dims, slots, classes
+                spec, arrays, found, case.dtypes, kinds, baked.params, baked.sizes, slots, classes, baked.spans()
             )
             break
     if none:

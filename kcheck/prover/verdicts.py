@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
@@ -88,7 +88,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     try:
         for variant in variants(spec, device):
             count += 1
-            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes)
+            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
             groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
             started = time.process_time()  # what the compiler of the kernel takes does not count
             for name, found in _of_variant(variant, max(seconds - spent, 0.0)).items():
@@ -129,18 +129,12 @@ def _of_variant(variant: SpecVariant, seconds: float) -> dict[str, list[Reason]]
     checks = ProofChecks(q, variant.spec.allow_races)
     found = dict(late)
     try:
+        found["synccheck"] = _reasons(checks.synccheck())
         found["overflow"] = _reasons(checks.overflow())
         found["memcheck"] = _reasons(checks.memcheck())
-        found["synccheck"] = _reasons(checks.synccheck())
-        checks.converges = not found["synccheck"]
         found["racecheck"] = _reasons(checks.racecheck())
-        if found["racecheck"] and _assumes_order(checks):
-            q.ordered = False
-            found["synccheck"] = _reasons(checks.synccheck())
-            checks.converges = not found["synccheck"]
-            found["racecheck"] = _reasons(checks.racecheck())
     except ProofTimeout:
-        return found
+        pass  # what has no answer keeps its reason
     if found["memcheck"]:
         # An access outside its array may be anywhere, and load anything.
         outside = Reason("memcheck is not proved, so an access may be in another array")
@@ -148,6 +142,12 @@ def _of_variant(variant: SpecVariant, seconds: float) -> dict[str, list[Reason]]
         if q.loads:
             for name in ("synccheck", "overflow"):
                 found[name] = found[name] or [outside]
+    if found["racecheck"] and not found["synccheck"] and _assumes_order(checks):
+        q.ordered = False
+        try:
+            found["synccheck"] = _reasons(checks.synccheck())
+        except ProofTimeout:
+            found["synccheck"] = late["synccheck"]
     return found
 
 
@@ -160,7 +160,7 @@ def _assumes_order(checks: ProofChecks) -> bool:
     return any(atom.needs_order for term in terms for atom in atoms_below(term, seen))
 
 
-def _reasons(doubts: Iterator[Doubt]) -> list[Reason]:
+def _reasons(doubts: Iterable[Doubt]) -> list[Reason]:
     """The doubts as reasons, a few of them, each line once."""
     found: dict[tuple[object, str], Reason] = {}
     for doubt in doubts:

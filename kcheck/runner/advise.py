@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.device import Device
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec, Span
 from kcheck.span import as_typed
 from kcheck.specfile.kinds import KINDS

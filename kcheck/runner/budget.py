@@ -41,9 +41,14 @@ class Budget:
         self._rests: deque[float] = deque(maxlen=_RECENT)
         self._costs: deque[tuple[int, float]] = deque(maxlen=_RECENT)  # bytes, seconds
 
+    @property
+    def must(self) -> bool:
+        """Whether the next case is instrumented regardless of its cost."""
+        return self._done < ALWAYS
+
     def allows(self, size: int) -> bool:
         """Whether to instrument the next case, with arrays of ``size`` bytes."""
-        if self._done < ALWAYS:
+        if self.must:
             return True
         expected, typical = self._expected(size), _median(self._rests)
         share = (SHARE * (self._rest + self._left * typical) - self._spent) / max(self._left, 1)

@@ -22,7 +22,7 @@ from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.generator import materialize, snapshot
 from kcheck.lazy import Lazy
-from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict
+from kcheck.model import COVERAGE, IF_COMPILED, Captured, Case, Finding, OpSpec, Status, Verdict
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.model.shard import Part
@@ -203,6 +203,7 @@ class LocalWork:
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
         self._only_covers = False  # the current case is instrumented at most for coverage
+        self._compiled = 0  # kernels that this process had compiled when the spec began
 
     def __enter__(self) -> Self:
         return self
@@ -217,6 +218,7 @@ class LocalWork:
         if self._queued:
             load(spec, self._device)
         self._budget.begin(len(self._queued))
+        self._compiled = self._device.compiled if self._device.compiles_in_process else 0
         sources = digests(spec) if self._options.capture else {}
         return Prepared(len(self._queued), sources, self._device.lost)
 
@@ -381,11 +383,18 @@ class LocalWork:
 
     def _instrument(self, size: int) -> frozenset[str]:
         """The sanitizers for which the next case is instrumented: those requested by name, and the others if the
-        budget allows them."""
-        possible = self._instruments
-        if not self._options.is_replay and not self._budget.allows(size):
+        budget allows them.
+
+        If the first cases found all their code in the caches, an earlier run compiled what its budget allowed.
+        What it left out is then not compiled either, so that a run with full caches compiles nothing.
+        """
+        possible, is_free = self._instruments, not self._options.is_replay
+        if is_free and not self._budget.allows(size):
             possible &= self._options.sanitize.keys() | {COVERAGE}
         self._only_covers = possible <= {COVERAGE}
+        is_warm = is_free and not self._budget.must and not self._options.sanitize and not self._only_covers
+        if is_warm and self._device.compiles_in_process and self._device.compiled == self._compiled:
+            possible |= {IF_COMPILED}
         return possible
 
     @property

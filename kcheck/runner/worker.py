@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import DeviceUnavailable, InternalError, KernelError, SpecError, UserError
-from kcheck.garbage import keep_freed_memory
+from kcheck.interpreter import keep_freed_memory
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import CodePoint

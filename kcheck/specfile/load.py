@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from kcheck.errors import KernelError
-from kcheck.imported import imported_since
+from kcheck.interpreter import imported_since
 from kcheck.model import FunctionRef
 from kcheck.nearest import did_you_mean
 from kcheck.span import Span

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from small_project import Kcheck
 
-from kcheck.cli.run import _kept
+from kcheck.interpreter import kept
 from kcheck.report.schema import schema_text
 
 RUN = ("run", "--device", "simulator")
@@ -223,7 +223,7 @@ def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
     made: list[list[int]] = []
 
     def fail() -> None:
-        with _kept():
+        with kept():
             made.extend([] for _ in range(1000))
             assert not gc.isenabled()
             raise KeyError

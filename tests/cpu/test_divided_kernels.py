@@ -8,7 +8,7 @@ import pytest
 
 from kcheck.cpu import kernel
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.kernel import Variant, compile_kernel
+from kcheck.cpu.kernel import Tier, Variant, compile_kernel
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.module import LoadedModule
 from kcheck.ptx.abi import Checks
@@ -37,7 +37,7 @@ def test_after_an_edit_only_the_kernel_itself_is_compiled(tmp_path: Path, compil
     counts = []
     for factor in ("2", "3", "2"):
         module = LoadedModule(KERNEL.replace("FACTOR", factor), Memory(1 << 20), cache, "double.ptx")
-        made = compile_kernel(module, VARIANT, cache, quick=True)
+        made = compile_kernel(module, VARIANT, cache, Tier.QUICK)
         assert made.run is not None
         counts.append(len(compiled))
         compiled.clear()

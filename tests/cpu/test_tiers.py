@@ -21,7 +21,10 @@ from kcheck.cpu import jit, tiers
 from kcheck.cpu import kernel as compiled
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.completion import Completion
+from kcheck.cpu.contest import TURNS
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
+from kcheck.cpu.history import save_all
+from kcheck.cpu.kernel import Tier
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.needless_checks import CheckChooser, NeededChecks
@@ -179,33 +182,43 @@ class Tiers:
 
     Attributes:
         ranges: how many ranges of blocks ran in code of either tier; True: quick.
-        after_quick: called on the worker after each range that ran in quick code.
+        after_quick, after_better: called on the worker after each range that ran in such code.
+        at_compilation: called when a kernel is compiled.
     """
 
     ranges: Counter[bool] = field(default_factory=Counter)
     after_quick: Callable[[], None] = lambda: None
+    after_better: Callable[[], None] = lambda: None
+    at_compilation: Callable[[], None] = lambda: None
 
 
 @pytest.fixture
 def tiers_run(monkeypatch: pytest.MonkeyPatch) -> Tiers:
     """The code that runs, counted."""
     seen = Tiers()
-    compile_kernel = tiers.compile_kernel
+    compile_kernel, stored_kernel = tiers.compile_kernel, tiers.stored_kernel
 
-    def counting(*arguments: Any, **options: Any) -> compiled.Kernel:
-        made = compile_kernel(*arguments, **options)
-        is_quick = options["quick"]
+    def counting(made: compiled.Kernel) -> compiled.Kernel:
+        is_quick = made.tier is not Tier.BETTER
 
         def run(*where: int) -> int:
             seen.ranges[is_quick] += 1
             status = made.run(*where)
-            if is_quick:
-                seen.after_quick()
+            (seen.after_quick if is_quick else seen.after_better)()
             return status
 
         return replace(made, run=run)
 
-    monkeypatch.setattr(tiers, "compile_kernel", counting)
+    def compile_counted(*arguments: Any) -> compiled.Kernel:
+        seen.at_compilation()
+        return counting(compile_kernel(*arguments))
+
+    def stored_counted(*arguments: Any) -> compiled.Kernel | None:
+        made = stored_kernel(*arguments)
+        return None if made is None else counting(made)
+
+    monkeypatch.setattr(tiers, "compile_kernel", compile_counted)
+    monkeypatch.setattr(tiers, "stored_kernel", stored_counted)
     return seen
 
 
@@ -225,7 +238,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 
 def test_the_first_launches_run_quick_code(device: Device, tiers_run: Tiers) -> None:
     """A kernel that is launched once for a moment is worth no better code."""
-    spent = device.known.kernel.tier_up_after / 4
+    spent = device.known.left / 4
 
     def pass_time() -> None:
         device.now += spent
@@ -334,14 +347,21 @@ def test_kernels_that_were_forgotten_are_compiled_again(device: Device, tiers_ru
     assert device.known is not compiled_before
 
 
-def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device, tiers_run: Tiers) -> None:
-    """Launches add up; the one after that runs better code, which is never replaced, and leaves the same bits."""
-    quick = device.known.kernel
+def passing(device: Device, seconds: float) -> Callable[[], None]:
+    """Lets time pass."""
 
     def pass_time() -> None:
-        device.now += 0.6 * quick.tier_up_after
+        device.now += seconds
 
-    tiers_run.after_quick = pass_time
+    return pass_time
+
+
+def test_what_ran_for_five_times_as_long_as_its_compilations_gets_better_code(
+    device: Device, tiers_run: Tiers
+) -> None:
+    """Launches add up; the one after that runs better code, which is never replaced, and leaves the same bits."""
+    quick = device.known.kernel
+    tiers_run.after_quick = passing(device, 0.6 * device.known.left)
     first = device.launch(BLOCK)
     assert device.known.kernel is quick
     assert device.launch(BLOCK) == first
@@ -354,16 +374,94 @@ def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Devic
     assert device.known is better
 
 
+def test_the_time_of_earlier_processes_counts(tmp_path: Path, tiers_run: Tiers) -> None:
+    """Each process alone runs the kernel too briefly; together they run it long enough."""
+    seconds = 0.6 * Device(tmp_path).known.left
+    for is_second in (False, True):
+        device = Device(tmp_path)
+        tiers_run.after_quick = passing(device, seconds)
+        device.launch(BLOCK)
+        assert (device.known.kernel.tier is Tier.BETTER) == is_second
+        save_all(device.executor.kernels._histories.values())  # as at the end of a process
+
+
+def test_the_time_that_compilers_took_postpones_better_code(device: Device, tiers_run: Tiers) -> None:
+    """All compilations of a kernel together stay below a share of the time that it has run."""
+    tiers_run.at_compilation = passing(device, 8.0)
+    expected = (8.0 + device.known.kernel.compile_seconds) / tiers.COMPILE_SHARE
+    assert device.known.left == pytest.approx(expected)
+
+
+def race(device: Device, run: Tiers, quick: float, better: float) -> list[Tier]:
+    """The code of each of 20 launches, the last before better code is due and those after it, which take these
+    seconds in either."""
+    run.after_quick, run.after_better = passing(device, quick), passing(device, better)
+    if (left := device.known.left) < math.inf:
+        device.known.history.add_launch(left - quick / 2)
+    found = []
+    for _ in range(20):
+        before = run.ranges[True]
+        device.launch(BLOCK)
+        found.append(Tier.QUICK if run.ranges[True] > before else Tier.BETTER)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quick", "better", "stays", "turns_of_quick"),
+    [
+        (1.0, 1.3, Tier.QUICK, 5),
+        (1.0, 9.0, Tier.QUICK, 2),
+        (1.0, 0.9, Tier.BETTER, 5),
+        (1.0, 0.3, Tier.BETTER, 0),
+    ],
+)
+def test_the_faster_code_stays(
+    device: Device, tmp_path: Path, tiers_run: Tiers, quick: float, better: float, stays: Tier, turns_of_quick: int
+) -> None:
+    """Both run in turn until one is faster, sooner if the difference is clear; a second process knows which."""
+    found = race(device, tiers_run, quick, better)
+    settled = found[2 * TURNS + 1 :]
+    assert set(settled) == {stays}
+    assert found[: -len(settled)].count(Tier.QUICK) >= 1 + turns_of_quick
+    if stays is Tier.BETTER:
+        assert found.count(Tier.QUICK) == 1 + turns_of_quick
+    again = Device(tmp_path)
+    assert set(race(again, tiers_run, quick, better)) == {stays}
+
+
+def test_a_process_that_finds_better_code_compares_it_with_quick_code(tmp_path: Path, tiers_run: Tiers) -> None:
+    """An earlier process compiled both, and ended before it compared them."""
+    first = Device(tmp_path)
+    first.launch(BLOCK)
+    first.executor.kernels.improve(first.known, first.module)
+    found = race(Device(tmp_path), tiers_run, 1.0, 1.2)
+    assert found[:2] == [Tier.BETTER, Tier.QUICK]
+    assert set(found[10:]) == {Tier.QUICK}
+
+
+def test_which_code_is_faster_depends_on_the_launch(device: Device, tiers_run: Tiers) -> None:
+    """Launches of other sizes are compared by themselves."""
+    race(device, tiers_run, 1.0, 1.3)
+    tiers_run.after_better = passing(device, 0.1)
+    tiers_run.ranges.clear()
+    for _ in range(20):
+        device.launch(64 * BLOCK)
+    assert tiers_run.ranges[False] > 10
+    tiers_run.ranges.clear()
+    device.launch(BLOCK)
+    assert tiers_run.ranges == {True: 1}
+
+
 def test_a_long_launch_goes_over_to_better_code(device: Device, tiers_run: Tiers, jobs: list[Job]) -> None:
     """Blocks begin in quick code and end in the better one; none is lost, and all leave the same bits."""
     known, switched = device.known, threading.Event()
     expected = device.launch(COUNT)
-    known.kernel = replace(known.kernel, tier_up_after=known.spent)  # better code pays off from the next launch on
+    known.history.add_launch(known.left)  # better code pays off from the next launch on
     known.seconds = 1.0
     tiers_run.ranges.clear()
 
     def wait_for_better() -> None:
-        while jobs[-1].kernel.tier_up_after < math.inf and not jobs[-1].launch.stop:
+        while jobs[-1].kernel.tier is not Tier.BETTER and not jobs[-1].launch.stop:
             switched.wait(0.001)
 
     tiers_run.after_quick = wait_for_better
@@ -376,11 +474,11 @@ def test_no_better_code_is_made_near_a_time_limit(device: Device) -> None:
     """Whoever waits for a launch to be stopped does not wait for a compiler first."""
     device.launch(BLOCK)
     known = device.known
-    known.kernel = replace(known.kernel, tier_up_after=1e9)
-    known.spent = 1e9
+    known.kernel = replace(known.kernel, compile_seconds=1e9)
+    known.history.add_launch(known.left)
     device.executor.limit = 1e6
     device.launch(COUNT)
-    assert known.kernel.tier_up_after == 1e9
+    assert known.kernel.tier is Tier.QUICK
 
 
 def test_better_code_may_be_asked_for_at_once(device: Device) -> None:
@@ -406,7 +504,7 @@ def test_a_fault_while_better_code_is_made_ends_the_launch(
     """A fault of ours comes out as one, with no block still running; the next launch is right."""
     expected = device.launch(COUNT)
     known = device.known
-    known.kernel = replace(known.kernel, tier_up_after=known.spent)
+    known.history.add_launch(known.left)
     known.seconds = 1.0
 
     def fail(*_: object, **__: object) -> None:

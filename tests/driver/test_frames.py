@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kcheck.frames import with_room
+from kcheck.interpreter import with_room
 
 CALLS = 1000
 DEPTHS = range(300)

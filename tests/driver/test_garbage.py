@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcheck.driver.link import PATCHES, patch_compilation
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection
 
 
 @no_collection()

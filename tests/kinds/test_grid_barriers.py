@@ -47,10 +47,10 @@ def launch(x, y):
 """
 
 
-def ptx_of_another_compiler(text: str) -> str:
-    """PTX with line numbers, and with the barrier of CUDA's own header in place."""
+def ptx_of_another_compiler(text: str, lines: str) -> str:
+    """PTX with line numbers (``lines``: an option), and with the barrier of CUDA's own header in place."""
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"other.cu", 0, [], [])
-    options = ["--gpu-architecture=compute_80", "-lineinfo", *(f"-I{folder}" for folder in toolkit_folders())]
+    options = ["--gpu-architecture=compute_80", lines, *(f"-I{folder}" for folder in toolkit_folders())]
     (code,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     assert not int(code)
     ptx = bytes(nvrtc.nvrtcGetPTXSize(program)[1])
@@ -78,8 +78,15 @@ def made(tmp_path_factory):
     project.spec("plain_launch", f"kernel: kernels/synchronized.cu:op\n{launch}}}")
     project.write("kernels/falls_back.cu", FALLS_BACK)
     project.spec("falls_back", f"kernel: kernels/falls_back.cu:op\n{launch}}}")
-    project.write("kernels/other.ptx", ptx_of_another_compiler(KERNELS["synchronized"]))
-    project.spec("other", f"kernel: kernels/other.ptx:op\n{launch}, cooperative: true}}")
+    inlined = {
+        "other": (KERNELS["in_a_loop"], "-lineinfo"),
+        "debug": (KERNELS["synchronized"], "-G"),  # keeps the address of the workspace in memory
+        "other_exited": (EXITED, "-lineinfo"),
+        "other_of_another_block": (OF_ANOTHER_BLOCK, "-lineinfo"),
+    }
+    for op, (text, lines) in inlined.items():
+        project.write(f"kernels/{op}.ptx", ptx_of_another_compiler(text, lines))
+        project.spec(op, f"kernel: kernels/{op}.ptx:op\n{launch}, cooperative: true}}")
     project.write("kernels/launch.py", LAUNCHER)
     project.spec("launched", "kernel: kernels/synchronized.cu:op\nlauncher: kernels/launch.py:launch")
     return project.report()
@@ -89,12 +96,12 @@ def _found(made, op):
     return [finding for case in made[op]["cases"] for finding in case["findings"]]
 
 
-@pytest.mark.parametrize("op", [*KERNELS, "hip", "launched", "falls_back"])
+@pytest.mark.parametrize("op", [*KERNELS, "hip", "launched", "falls_back", "other", "debug"])
 def test_blocks_see_what_others_wrote_before_a_grid_barrier(made, op):
     assert made[op]["status"] == "passed", made[op]["cases"]
 
 
-@pytest.mark.parametrize("op", ["unsynchronized", "of_another_block"])
+@pytest.mark.parametrize("op", ["unsynchronized", "of_another_block", "other_of_another_block"])
 def test_a_missing_grid_barrier_is_a_race_between_blocks(made, op):
     races = [
         found
@@ -111,8 +118,9 @@ def test_a_missing_grid_barrier_is_a_race_between_blocks(made, op):
     assert races[0]["fix"].startswith("blocks run in any order: put grid.sync() between the ")
 
 
-def test_threads_that_exit_before_a_grid_barrier_are_reported_at_it(made):
-    found = next(finding for finding in _found(made, "exited") if finding["rule"] == "synccheck")
+@pytest.mark.parametrize("op", ["exited", "other_exited"])
+def test_threads_that_exit_before_a_grid_barrier_are_reported_at_it(made, op):
+    found = next(finding for finding in _found(made, op) if finding["rule"] == "synccheck")
     assert "grid barrier" in found["message"]
     assert found["place"]["line"] == EXITED.splitlines().index(SYNC.rstrip("\n")) + 1
 
@@ -121,12 +129,6 @@ def test_a_grid_barrier_in_a_plain_launch_names_the_key_to_add(made):
     found = next(finding for finding in _found(made, "plain_launch") if finding["rule"] == "trap")
     assert (found["message"], found["fix"]) == (
         "grid.sync() needs a cooperative launch",
-        "add cooperative: true to launch",
+        "launch with cudaLaunchCooperativeKernel; in a spec, add cooperative: true to launch",
     )
     assert found["place"]["line"] == KERNELS["synchronized"].splitlines().index(SYNC.rstrip("\n")) + 1
-
-
-def test_a_grid_barrier_that_another_compiler_put_in_place_is_named(made):
-    found = next(finding for finding in _found(made, "other") if finding["rule"] == "trap")
-    assert found["message"] == "grid.sync() that another compiler inlined does not run on the cpu device"
-    assert found["fix"] == "give the .cu file as the kernel, or use --device gpu with cooperative: true"

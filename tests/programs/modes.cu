@@ -38,6 +38,13 @@ __global__ void together(int *out) {
     if (grid.thread_rank() == 0) for (int i = 1; i < grid.size(); i++) out[0] += out[i];
 }
 
+__global__ void together_but_one(int *out) {
+    auto grid = cooperative_groups::this_grid();
+    if (blockIdx.x == 2) return;  // the twin of together
+    grid.sync();
+    out[grid.thread_rank()] = 1;
+}
+
 static const char *last() { return cudaGetErrorName(cudaGetLastError()); }
 static int sum(const int *device, int n) {
     int *host = (int *)malloc(n * sizeof(int)), s = 0;
@@ -83,6 +90,10 @@ int main(int argc, char **argv) {
         int x;
         cudaMemcpy(&x, d, 4, cudaMemcpyDeviceToHost);
         printf("blocks met %d\n", x);
+    }
+    if (!strcmp(mode, "cooperative-exit")) {
+        void *args[] = {&d};
+        printf("%s\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)together_but_one, 4, 16, args, 0, 0)));
     }
     if (!strcmp(mode, "graph")) {
         cudaStream_t s;

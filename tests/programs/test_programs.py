@@ -59,6 +59,7 @@ def run(program: Path, *words: str, options: tuple[str, ...] = (), **variables: 
         ("symbols", 0, "sum 15350 total 42\n"),
         ("printf", 0, "before\nthread 0\nthread 1\nafter\n"),
         ("shared", 0, "first 99\n"),
+        ("cooperative", 0, "cudaSuccess\nblocks met 64\n"),
         ("graph", 0, "before 0 after 4950 host 7\n"),
         ("memory", 0, "99 99 99\n3 6\n"),
         ("thread", 0, "thread 4950\n"),
@@ -96,6 +97,13 @@ def test_a_stray_write_is_found_at_its_line(modes: Path) -> None:
     )
     assert f"modes.cu:{line}: memcheck in stray" in err
     assert (code, out) == (1, "malloc cudaSuccess\nsync cudaErrorIllegalAddress\n")
+
+
+def test_a_block_that_does_not_come_to_the_barrier_of_its_grid_is_found(modes: Path) -> None:
+    code, out, err = run(modes, "cooperative-exit")
+    assert "synccheck in together_but_one: " in err
+    assert "grid barrier" in err
+    assert (code, out) == (1, "malloc cudaSuccess\ncudaSuccess\n")
 
 
 def test_modules_of_several_files_are_linked(whole: Path) -> None:

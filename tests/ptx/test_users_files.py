@@ -25,6 +25,8 @@ def test_a_project_may_have_a_folder_include(tmp_path: Path, name: str) -> None:
     assert is_users(str(tmp_path / name))
 
 
-@pytest.mark.parametrize("file", ["", "<stdin>", "/usr/include/c++/12/bits/stl_algo.h", "__nv_nvrtc_builtin_header.h"])
-def test_nor_are_those_of_the_system_and_of_compilers(file: str) -> None:
+@pytest.mark.parametrize(
+    "file", ["", "<stdin>", "/usr/include/c++/12/bits/stl_algo.h", "__nv_nvrtc_builtin_header.h"]
+)
+def test_headers_of_the_system_and_of_compilers_are_not_the_users(file: str) -> None:
     assert not is_users(file)

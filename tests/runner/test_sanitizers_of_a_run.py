@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from kcheck.cli.sanitize import Sanitize
-from kcheck.model import INSTRUMENTED, SANITIZERS, CaseFinished, Finding, Outcome, RunStarted, SpecFinished, Status
+from kcheck.model import (
+    IF_COMPILED,
+    INSTRUMENTED,
+    SANITIZERS,
+    CaseFinished,
+    Finding,
+    Outcome,
+    RunStarted,
+    SpecFinished,
+    Status,
+)
 from kcheck.model.levels import STRICT, level_words
 from kcheck.runner import Options, run
 from kcheck.runner.budget import ALWAYS
@@ -30,9 +40,15 @@ REFERENCE = "def twice(x):\n    return 2 * x\n"
 
 @dataclass
 class Racing:
-    """A device on which every case has a race, seen in instrumented code alone, where a case takes ``seconds``."""
+    """A device on which every case has a race, seen in instrumented code alone, where a case takes ``seconds``.
+
+    Attributes:
+        compiled: kernels that were not in its caches; ``compiles``: how many each case adds.
+    """
 
     seconds: float = 0.0
+    compiles: int = 1
+    compiled: int = 0
     asked: list[frozenset[str]] = field(default_factory=list)
     name: str = "cpu"
     description: str = "scripted"
@@ -46,6 +62,7 @@ class Racing:
     def run(self, spec, arrays, *, timeout, instrument: Collection[str] = ()):
         """The right result, and the race."""
         self.asked.append(frozenset(instrument))
+        self.compiled += self.compiles
         findings = (Finding("racecheck", "two threads write y[0]"),) if "racecheck" in instrument else ()
         y = 2 * arrays.allocation("x").view()
         spent = self.seconds if instrument else 0.0
@@ -88,6 +105,17 @@ def test_the_first_cases_where_it_costs_more_than_the_run(project):
     assert [bool(names) for names in device.asked] == [True] * ALWAYS + [False] * (30 - ALWAYS)
     assert seen(end)["racecheck"] == ALWAYS
     assert seen(end)["memcheck"] == 30
+
+
+def test_with_full_caches_later_cases_are_checked_if_their_code_is_there(project):
+    """If the first cases compiled nothing, an earlier run decided what to compile. `--sanitize` overrules it."""
+    device = Racing(compiles=0)
+    finished(project, device)
+    costly = frozenset(INSTRUMENTED)
+    assert device.asked == [costly] * ALWAYS + [costly | {IF_COMPILED}] * (30 - ALWAYS)
+    named = Racing(compiles=0)
+    finished(project, named, sanitize={"racecheck": "warn"})
+    assert named.asked == [costly] * 30
 
 
 def test_what_the_command_line_names_sees_every_case(project):

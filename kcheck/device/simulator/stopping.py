@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeVar
 
-from kcheck.garbage import no_collection
+from kcheck.interpreter import no_collection
 
 _JOIN_SECONDS = 10.0
 _LEAVE_SECONDS = (

@@ -18,7 +18,7 @@ from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.runtime.provided import MALLOC, PRINT, malloc_ir, print_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
-from kcheck.ptx.syntax.grid_barrier import GRID_WORKSPACE
+from kcheck.ptx.syntax.grid_barrier import GRID_WORKSPACE, WORKSPACE
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
 
@@ -264,7 +264,7 @@ def _grid_handle(fn: FunctionLowering, operation: Call) -> Value | None:
 def _grid_workspace(fn: FunctionLowering, operation: Call) -> Value | None:
     """``kcheck_grid_workspace``: an address that nothing accesses; 0 if the launch is not cooperative."""
     is_cooperative = fn.b.compare("ne", fn.field(Launch, Launch.cooperative), 0)
-    _result(fn, operation, fn.b.select(is_cooperative, fn.b.const("i64", 8), fn.b.const("i64", 0)))
+    _result(fn, operation, fn.b.select(is_cooperative, fn.b.const("i64", WORKSPACE), fn.b.const("i64", 0)))
     return None
 
 

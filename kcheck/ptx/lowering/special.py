@@ -10,6 +10,7 @@ from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Operation
+from kcheck.ptx.syntax.grid_barrier import WORKSPACE
 
 _INVARIANT = ", !invariant.load !1"
 
@@ -31,7 +32,10 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
         PtxError: an unsupported register.
     """
     head, _, axis = name.partition(".")
-    if head.startswith("envreg"):  # defined by the driver; ours sets none
+    if head == "envreg2":  # the low half of the address of the grid's workspace, which nothing accesses
+        is_cooperative = fn.b.compare("ne", fn.field(Launch, Launch.cooperative), 0)
+        return fn.b.select(is_cooperative, fn.b.const("i32", WORKSPACE), fn.b.const("i32", 0))
+    if head.startswith("envreg"):  # defined by the driver; ours sets no other
         return fn.b.const("i32", 0)
     if axis and axis in "xyz":
         i = "xyz".index(axis)

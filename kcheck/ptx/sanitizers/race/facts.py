@@ -62,7 +62,7 @@ def kind_of(instruction: Instruction, strengths: Mapping[int, bool] = MappingPro
     """The kind of record that an access leaves: WRITE, ATOMIC (also for a strong store), READ or STRONG_READ.
 
     Args:
-        strengths: by access (``id``), whether it is strong where its modifiers do not tell (:mod:`.weak`).
+        strengths: by access (``id``), whether it is strong where its modifiers are silent (:mod:`.weak`).
     """
     if instruction.opcode in ATOMICS:
         return ATOMIC
@@ -88,9 +88,7 @@ def is_narrow(instruction: Instruction) -> bool:
     return instruction.opcode in ACCESSES and "cta" in instruction.modifiers
 
 
-def race_facts(
-    functions: Iterable[Function], strengths: Mapping[int, bool] = MappingProxyType({})
-) -> RaceFacts:
+def race_facts(functions: Iterable[Function], strengths: Mapping[int, bool] = MappingProxyType({})) -> RaceFacts:
     """The facts of a kernel and the functions it calls. ``strengths``: as in :func:`kind_of`."""
     granule: dict[str, int] = {}
     kinds: dict[str, set[int]] = {}

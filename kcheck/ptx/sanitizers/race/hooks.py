@@ -93,7 +93,7 @@ class CheckFunctions:
     Args:
         needed: by load (``id``), the threads that need its value; other loads are needed by all threads.
         groups: by load (``id``), its bit in ``RaceState.unchanged``.
-        strengths: by access (``id``), whether it is strong where its modifiers do not tell.
+        strengths: by access (``id``), whether it is strong where its modifiers are silent.
         waiting: atomics (by ``id``) of waiting loops, as of locks, that do not acquire.
     """
 

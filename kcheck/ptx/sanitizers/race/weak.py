@@ -1,5 +1,5 @@
-"""Finds accesses that are not what they seem: volatile ones, the guess of a compare-and-swap, and atomics that take a
-lock without acquiring.
+"""Finds accesses that are not what they seem: volatile ones, guesses of a compare-and-swap, and atomics that take
+a lock without acquiring.
 
 ``volatile`` makes the compiler keep an access; it neither orders it with accesses of other words nor makes
 another thread wait (CUDA C++ Programming Guide, "Volatile Qualifier"). So two threads that exchange data through
@@ -7,9 +7,13 @@ volatile accesses need a barrier like any others. Two uses need none: a flag tha
 thread has written it, and a word that is also updated atomically, such as a lock. So volatile accesses stay
 strong, as all are to the PTX ISA, if the array is polled by a waiting loop of the kernel or has atomics.
 
-A plain load may guess the word that a loop then compares and swaps: ``old = *p; do { assumed = old; old =
-atomicCAS(p, assumed, f(assumed)); } while (assumed != old)`` (CUDA C++ Programming Guide, "Atomic Functions"). Whatever
-it reads, the swap checks it. So it counts as strong: it races with a plain store, but not with atomics.
+A plain load may guess the word that a loop then compares and swaps (CUDA C++ Programming Guide, "Atomic
+Functions")::
+
+    old = *p;
+    do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (assumed != old);
+
+Whatever it reads, the swap checks it. So it counts as strong: it races with a plain store, but not with atomics.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ _Array = tuple[str, object]
 
 
 def strengths(functions: Iterable[Function], module: Module) -> Mapping[int, bool]:
-    """The accesses of a kernel and what it calls, by ``id``, whose modifiers do not tell whether they are strong:
-    False for volatile ones that are judged like plain ones, True for guesses of a compare-and-swap."""
+    """Accesses of a kernel and what it calls (by ``id``) that are strong, or are not, although no modifier says
+    so: False for volatile ones that are judged like plain ones, True for guesses of a compare-and-swap."""
     functions = list(functions)
     weak = dict.fromkeys(_weak_accesses(functions, module), False)
     return weak | dict.fromkeys((load for f in functions for load in _guesses(f, module.file)), True)
