@@ -18,6 +18,8 @@ from kcheck.device.cpu import missing
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (
     "Makefile",
+    "benchmarks/Makefile",
+    "conformance/Makefile",
     "pyproject.toml",
     "kernels/buggy/softmax_pad_zero.py",
     "references/softmax.py",

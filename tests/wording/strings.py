@@ -144,6 +144,7 @@ def contributor_texts() -> Iterator[Text]:
         "kernels/**/*.yaml",
         "examples/*",
         "Makefile",
+        "*/Makefile",
         "pyproject.toml",
         ".pre*.yaml",
     ):
