@@ -196,7 +196,8 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
             rows.append((argument.name, what, uses[argument.loads, argument.stores]))
         elif argument.kind == "scalar":
             values = argument.values or guessed_values(argument.dtype)
-            rows.append((argument.name, f"{values} {argument.dtype}", "--args" if argument.values else "a guess"))
+            source = "launches in the file" if argument.is_launched else "--args" if argument.values else "a guess"
+            rows.append((argument.name, f"{values} {argument.dtype}", source))
         else:
             rows.append((argument.name, f"dim {argument.dim}", ""))
     for name in drawn.dims:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from kcheck.dataclass import dataclass
@@ -102,30 +102,6 @@ def grid_over(
 def size_of_axis(array: str, axis: int, size: Callable[[Node], str]) -> str:
     """The text of the length of an axis."""
     return size(Axis(array, axis))
-
-
-def launched_blocks(tree: ast.Module, kernel: str, known: Mapping[str, int]) -> Iterable[tuple[int, ...]]:
-    """Threads per block of launches ``kernel[grid, block](...)`` in the file, if they are constants."""
-    for function in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]:
-        local = dict(known)
-        tuples: dict[str, ast.Tuple] = {}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                value = integer(node.value, local)
-                if value is not None:
-                    local[node.targets[0].id] = value
-                elif isinstance(node.value, ast.Tuple):
-                    tuples[node.targets[0].id] = node.value
-        for node in ast.walk(function):
-            match node:
-                case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[_, block, *_])) if (
-                    name == kernel
-                ):
-                    whole = tuples.get(block.id, block) if isinstance(block, ast.Name) else block
-                    parts = whole.elts if isinstance(whole, ast.Tuple) else [whole]
-                    sizes = [integer(part, local) for part in parts]
-                    if None not in sizes:
-                        yield tuple(size for size in sizes if size is not None)
 
 
 def shared_block(

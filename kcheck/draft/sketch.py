@@ -21,10 +21,10 @@ from kcheck.draft.geometry import (
     WARP,
     Coordinate,
     grid_over,
-    launched_blocks,
     shared_block,
     uses_grid_size,
 )
+from kcheck.draft.launches import launched_blocks, launched_values
 from kcheck.draft.names import constants, dotted, integer, single_assignments, uses_infinities
 from kcheck.draft.signatures import explicit_signature
 from kcheck.draft.sizes import size_meant
@@ -49,6 +49,7 @@ class Argument:
         dtype: from the kernel's signature or its use; empty if neither shows it.
         dim: of a ``dim``, its name in the spec.
         values: of a scalar or an array, its values as a spec writes them; empty if unknown.
+        is_launched: whether launches in the file show them.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Argument:
     stores: bool = False
     dim: str = ""
     values: str = ""
+    is_launched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class _Drawing:
     _dim: dict[Node, str] = field(default_factory=dict)
     _fixed: dict[Axis, int] = field(default_factory=dict)
     _offsets: Mapping[str, Axis] = field(default_factory=dict)
+    _launched: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def sketch(self) -> Sketch:
         parameters = [argument.arg for argument in self.function.args.args]
@@ -155,6 +158,7 @@ class _Drawing:
         found = find_accesses(self.function, parameters, self.functions)
         self._offsets = found.join_offsets()
         values, known = single_assignments(self.function), constants(self.tree)
+        self._launched = launched_values(self.tree, self.function, known)
         self._fix(found, known)
         for name, (_, rank) in signature.items():
             if rank:
@@ -299,7 +303,13 @@ class _Drawing:
         return Argument(name, "array", shape, dtype, loads or not stores, stores, values=most)
 
     def _scalar(self, name: str, dtype: str) -> Argument:
-        """A scalar that bounds no index; one that is named like a size, or not used, is passed as a size."""
+        """A scalar that bounds no index. One that is named like a size, or not used, is passed as a size, unless a
+        launch shows its values."""
+        if name in self._launched:
+            launched, values = self._launched[name]
+            return Argument(
+                name, "scalar", dtype=dtype or launched, values=f"[{', '.join(values)}]", is_launched=True
+            )
         dims = tuple(dict.fromkeys(self._dim.values()))
         dim, why = ("", "") if dtype.startswith(("float", "bool")) else size_meant(name, self.function, dims)
         if not dim:

@@ -161,7 +161,8 @@ def _declared(array: Argument) -> str:
 
 def _param(param: Argument) -> str:
     if param.values:
-        return f"{{dtype: {param.dtype}, values: {param.values}}}"
+        source = "   # from launches in the file" if param.is_launched else ""
+        return f"{{dtype: {param.dtype}, values: {param.values}}}{source}"
     return f"{{dtype: {param.dtype}, values: {guessed_values(param.dtype)}}}   # TODO: its values"
 
 

@@ -41,10 +41,8 @@ def fitting_keys(path: Path, names: Mapping[str, Mapping[str, int]]) -> Iterator
 
 def _sections(path: Path) -> tuple[str, ...]:
     match path:
-        case ("launch", "args", None):
-            return ("inputs", "outputs", "params", "dims")
-        case ("launch", "args", None, "numel" | "texture" | "surface") | ("launch", "args", None, "stride", None):
-            return _ARRAYS
+        case ("launch", "args", None, *below) | ("variables", _, *below):
+            return _of_argument(tuple(below))
         case (_, _, "dtype"):
             return ("dtypes",)
         case ("outputs", _, "alias") | ("mutates" | "gradients", None):
@@ -55,6 +53,18 @@ def _sections(path: Path) -> tuple[str, ...]:
             return ("outputs",)
         case _ if _is_expression(path):
             return ("dims",) if path[0] in ("dims", "constraints") else ("dims", "params")
+    return ()
+
+
+def _of_argument(below: Path) -> tuple[str, ...]:
+    """The sections whose names fit in an argument of a launch, in the value of a variable, or below them."""
+    match below:
+        case ():
+            return ("inputs", "outputs", "params", "dims")
+        case ("numel" | "texture" | "surface" | "accessor",) | ("stride", None):
+            return _ARRAYS
+        case ("struct", _, *member) | (None, *member):  # a member may be a list
+            return _of_argument(tuple(member))
     return ()
 
 

@@ -12,7 +12,7 @@ class Note(str):
 
     Attributes:
         kind: ``explanation``: applies to a spec only if every failing case has it, because in a single case, a bug
-            may look like it. ``background``: is useful only if values are wrong or vary; it requires no action.
+            may look like it. ``background``: is useful only if numbers are wrong or vary; it requires no action.
             ``huge``: how much of a huge case was run. ``occupancy``: how the occupancy of a kernel was found.
     """
 

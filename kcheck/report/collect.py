@@ -48,9 +48,9 @@ class OpenSpec:
             self.cases.append(event)
 
     @property
-    def has_wrong_values(self) -> bool:
-        """Whether some cases fail because values are wrong or vary, and not for another reason."""
-        return any(cause.rule in VALUES for cause in self.explained[0])
+    def has_wrong_numbers(self) -> bool:
+        """Whether some cases fail because numbers are wrong or vary, and not for another reason, such as a NaN."""
+        return any(cause.rule in VALUES and not _is_special(cause) for cause in self.explained[0])
 
     @property
     def remarkable(self) -> Sequence[CaseFinished]:
@@ -162,3 +162,9 @@ class WholeReporter(ABC):
     @abstractmethod
     def _write(self, run: Collected) -> None:
         """Writes the report of a run to the stream."""
+
+
+def _is_special(cause: Cause) -> bool:
+    """Whether what is wrong are NaN and infinities only."""
+    wrong = [each for event in cause.cases for each in event.verdict.comparisons if not each.passed]
+    return cause.rule == "mismatch" and bool(wrong) and all(comparison.why for comparison in wrong)

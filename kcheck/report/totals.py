@@ -38,7 +38,7 @@ class Totals:
     Attributes:
         lines: the specs, in the order of the run.
         not_run: paths of specs of which no case was run.
-        verbose: include notes that are useful only if values are wrong or vary.
+        verbose: include notes that are useful only if numbers are wrong or vary.
     """
 
     run: RunStarted | None = None
@@ -66,7 +66,7 @@ class Totals:
         mark: Mark = "FAIL" if event.failed or wrong else "ERROR" if event.errors else "ok"
         if mark == "ok":
             mark = "stop" if event.skipped else "warn" if warned else "ok"
-        shows_all = self.verbose or (mark not in ("ok", "warn") and opened.has_wrong_values)
+        shows_all = self.verbose or (mark not in ("ok", "warn") and opened.has_wrong_numbers)
         for note in dict.fromkeys((*opened.notes, *event.notes)):
             if is_note(note, "background") and not shows_all:
                 continue

@@ -22,6 +22,7 @@ _MOST_DIMS = 6  # products of more dims are not considered
 _BITS, _PAIR_BITS, _BITS_PER_COST = 7.0, 10.0, 1.5
 """How improbable it must be, in bits, that a condition fits by chance.
 Costlier conditions need more, because there are more of them."""
+_ALIKE = 0.1  # the most by which the costs of two moduli that are powers of two differ
 _LEAD = 0.8  # how much cheaper a condition must be than every one on other coordinates
 
 
@@ -124,7 +125,16 @@ def _best(fitting: Sequence[_Atom], bits: float) -> str:
         return ""
     best = believed[0]
     rivals = [atom for atom in believed[1:] if atom.about != best.about and atom.cost < best.cost + _LEAD]
-    return "" if rivals else best.text
+    if rivals:
+        return ""
+    alike = (atom for atom in believed if (atom.about, _form(atom)) == (best.about, _form(best)))
+    return max((atom for atom in alike if atom.cost < best.cost + _ALIKE), key=lambda atom: atom.cost).text
+
+
+def _form(atom: _Atom) -> str:
+    """The text of a condition without its modulus. Of those that fit, the largest one is the most probable: with a
+    smaller one, some of the sizes would not be multiples of it."""
+    return re.sub(r"% \d+ (?=[!=]= 0)", "% ", atom.text)
 
 
 def _needed(atom: _Atom) -> float:

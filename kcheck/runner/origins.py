@@ -8,7 +8,7 @@ shows the simplest one.
 from __future__ import annotations
 
 import cmath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from kcheck.report.causes import simplicity
 from kcheck.report.wording import element
 
 _PLACES = 3
-"""The most operations to name: in more places, NaN and infinities are part of how the kernel computes."""
+"""The most operations to name. Of more, the first ones are, because a NaN makes others."""
 
 Failure: TypeAlias = Finding | Comparison
 
@@ -183,13 +183,38 @@ def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
     Args:
         made: :attr:`kcheck.model.watched.WatchedLaunch.values`.
     """
-    seen = [(finding, finding.seen) for finding in made if isinstance(finding.seen, SpecialValue)]
+    seen = [
+        (finding, finding.seen) for finding in made if isinstance(finding.seen, SpecialValue) and finding.place
+    ]
     nans = [finding for finding, special in seen if special.is_nan]
     infinities = [finding for finding, special in seen if not special.is_nan]
     origins = nans if _is_nan(comparison) else infinities
     if _is_nan(comparison) and any(special.is_nan and special.of_infinity for _, special in seen):
         origins = [*infinities, *nans]
-    told = dict.fromkeys(f"{finding.place.short}: {finding.message}" for finding in origins if finding.place)
-    if not told or len(told) > _PLACES:
+    if not origins:
         return ""
-    return f"{spec.op}: {element(comparison.output, comparison.worst)} is {comparison.why}; {', then '.join(told)}"
+    told = _texts(origins)
+    which = ""
+    if len(told) > _PLACES:
+        which = f"the first of {len(told)} operations that make NaN or infinities: "
+        told = _texts(_first(made, origins, nans))
+    what = f"{element(comparison.output, comparison.worst)} is {comparison.why}"
+    return f"{spec.op}: {what}; {which}{', then '.join(told)}"
+
+
+def _texts(origins: Iterable[Finding]) -> list[str]:
+    """Line and operands of each operation, those that are alike once."""
+    return list(dict.fromkeys(f"{finding.place.short}: {finding.message}" for finding in origins if finding.place))
+
+
+def _first(made: Sequence[Finding], origins: Sequence[Finding], nans: Sequence[Finding]) -> Sequence[Finding]:
+    """The first operation that makes a NaN, and those that make an infinity before it.
+
+    Args:
+        made: all operations, in the order in which they do so first.
+        origins: those that explain the output.
+        nans: those that make a NaN; if none of them explains the output, the first infinity does.
+    """
+    ordered = [finding for finding in made if finding in origins]
+    end = next((n for n, finding in enumerate(ordered) if finding in nans), 0)
+    return [*ordered[:end][: _PLACES - 1], ordered[end]]

@@ -109,6 +109,29 @@ def test_a_scalar_that_nothing_needs_or_named_like_a_size_is_a_size(
     assert (f"# TODO: {guess}" in spec_text(found, "k.py:k", "r.py:k").splitlines()) is bool(guess)
 
 
+def test_numbers_are_those_of_launches_in_the_file(drawn) -> None:
+    """Arguments that are not constants, or not of one type, are guessed as before."""
+    found = drawn("""
+        LIMIT = 1024
+
+        @cuda.jit
+        def k(x, y, n, limit, scale, plus, other):
+            i = cuda.grid(1)
+            if i < n and i < limit:
+                y[i] = x[i] * scale + plus + other
+
+        def main(x, y, other):
+            k[4, 64](x, y, x.size, LIMIT, 0.5, True, other)
+            k[4, 64](x, y, x.size, 2 * LIMIT, -1.5, True, 3)
+    """)
+    text = spec_text(found, "k.py:k", "r.py:k")
+    assert "limit: {dtype: int64, values: [1024, 2048]}   # from launches in the file" in text
+    assert "scale: {dtype: float32, values: [0.5, -1.5]}   # from launches in the file" in text
+    assert "plus: {dtype: bool, values: [true]}   # from launches in the file" in text
+    assert "other: {dtype: float32, values: [0.5]}   # TODO: its values" in text
+    assert "args: [x, y, n, limit, scale, plus, other]" in text
+
+
 def test_of_several_dims_the_one_of_that_name_or_axis_is_meant(drawn) -> None:
     found = drawn("""
         @cuda.jit

@@ -49,6 +49,15 @@ extern "C" __global__ void square(const float* x, float* y, int n) {
   float big = x[i] * 1e30f;
   y[i] = big * big;
 }
+extern "C" __global__ void chained(const float* x, float* y, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i >= n) return;
+  float large = expf(x[i]), small = expf(-x[i]);
+  float ratio = (large - small) / (large + small);
+  float apart = __fsub_rn(large, large);
+  float none = __fmul_rn(large, 0.f);
+  y[i] = ratio + apart + none;
+}
 """
 TRITON = """
 import triton
@@ -89,7 +98,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list
         project.write(path, text)
         for name in ("quotient", "stable"):
             project.spec(f"{language}_{name}", f"kernel: {path}:{name}\n{RANGE}\n{keys}")
-    project.spec("square", f"kernel: kernels/c.cu:square\n{RANGE}")
+    for name in ("square", "chained"):
+        project.spec(name, f"kernel: kernels/c.cu:{name}\n{RANGE}")
     report = project.report()
     return {op: (spec["status"], spec["notes"]) for op, spec in report.items()}
 
@@ -130,3 +140,15 @@ def test_the_operation_that_overflows_is_named(notes: dict[str, tuple[str, list[
     _, said = notes["square"]
     (note,) = [note for note in said if "infinite where" in note]
     assert re.search(rf"kernels/c.cu:{line_of(CPP, 'big * big')}: (\S+e\+3\d) \* \1 is infinite$", note)
+
+
+def test_of_many_operations_the_first_are_named(notes: dict[str, tuple[str, list[str]]]) -> None:
+    """A NaN makes others; the quotient of infinities comes first."""
+    _, said = notes["chained"]
+    (note,) = [note for note in said if "is NaN" in note]
+    exponential, quotient = (f"kernels/c.cu:{line_of(CPP, part)}" for part in ("float large", "float ratio"))
+    assert re.search(
+        rf"; the first of \d operations that make NaN or infinities: {exponential}: 2 \*\* \S+ is infinite, "
+        rf"then .*{quotient}: -?inf / inf is NaN$",
+        note,
+    )

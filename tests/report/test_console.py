@@ -286,15 +286,25 @@ def test_verbose_shows_every_failure() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "verbosity", "told"),
-    [("", 0, False), ("", 1, True), ("mismatch", 0, True), ("unwritten", 0, False), ("unwritten", 1, True)],
+    [
+        ("", 0, False),
+        ("", 1, True),
+        ("mismatch", 0, True),
+        ("NaN", 0, False),
+        ("NaN", 1, True),
+        ("unwritten", 0, False),
+        ("unwritten", 1, True),
+    ],
 )
 def test_copies_that_differ_are_a_note_of_verbose_and_of_a_spec_with_wrong_values(
     rule: str, verbosity: int, told: bool
 ) -> None:
-    """The compiler made the copies: a user whose values are right can do nothing about them."""
+    """The compiler made the copies: a user whose values are right can do nothing about them. They make no NaN."""
+    nan = fake_events.mismatch("y", why="NaN where the reference is finite")
     failing = {
         "": [],
         "mismatch": [fake_events.case(status=Status.FAILED, comparisons=(fake_events.mismatch("y"),))],
+        "NaN": [fake_events.case(status=Status.FAILED, comparisons=(nan,))],
         "unwritten": [fake_events.case(status=Status.FAILED, findings=(Finding("unwritten", "x", array="y"),))],
     }[rule]
     failed = len(failing)

@@ -86,6 +86,16 @@ def test_two_explanations_are_none() -> None:
     assert seen_when(drawn[10:], drawn[:10]) == ""
 
 
+@pytest.mark.parametrize(
+    ("passing", "told"), [((32, 64, 96, 128), "K % 32 != 0"), ((8, 64, 96, 40), "K % 8 != 0")]
+)
+def test_of_several_moduli_the_largest_is_told(passing: tuple[int, ...], told: str) -> None:
+    """No size between the multiples of a warp was tried: that 16 passes is less probable."""
+    (case,) = cases(1)
+    made = [replace(case, dims={**case.dims, "K": size}) for size in (1, 3, 31, 33, 63, 65, 95, 97, *passing)]
+    assert seen_when(made[:8], made[8:]) == told
+
+
 def test_one_empty_case_that_passes_is_told() -> None:
     """A kernel that fails with every size but 0 does so for no other reason."""
     drawn = [

@@ -51,6 +51,34 @@ def neighbour_without_barrier(x, out):
 
 
 @row(grid=1)
+def neighbor_in_the_warp(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    out[t] = s[t ^ 1]  # race
+
+
+@row(grid=1)
+def neighbor_in_the_warp_in_a_branch(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    if t < 32:
+        s[t] = x[t]  # race
+        out[t] = s[t ^ 1]  # race
+    cuda.syncthreads()
+    out[THREADS + t] = s[0]
+
+
+@row(grid=1)
+def all_write_one_element(x, out):
+    s = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    s[0] = t  # race
+    cuda.syncthreads()
+    out[t] = s[0]
+
+
+@row(grid=1)
 def scan_on_one_line(x, out):
     s = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x

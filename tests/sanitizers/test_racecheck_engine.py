@@ -102,6 +102,23 @@ def test_a_line_that_races_with_itself_is_told_how_to_stop(child: DeviceChild) -
     assert "atomic" not in told["fix"]
 
 
+def test_lanes_of_one_warp_are_told_to_use_a_barrier_of_the_warp(child: DeviceChild) -> None:
+    """Whatever the size of the block. Threads that skip a branch would miss a barrier of the block in it."""
+    (told,) = child.ask({"kernel": "neighbor_in_the_warp", "width": 16}, SECONDS)
+    assert told["fix"].startswith(
+        "put cuda.syncwarp() between the write and the read, or cuda.syncthreads() if other"
+    )
+    (told,) = child.ask({"kernel": "neighbor_in_the_warp_in_a_branch", "width": 16}, SECONDS)
+    assert told["fix"].startswith("put cuda.syncwarp() between the write and the read")
+    assert "syncthreads" not in told["fix"]
+
+
+def test_one_element_of_all_threads_is_written_by_one(child: DeviceChild) -> None:
+    """An atomic would keep the last value instead of the right one."""
+    (told,) = child.ask({"kernel": "all_write_one_element", "width": 16}, SECONDS)
+    assert told["fix"] == "let one thread write it, or give each thread its own element"
+
+
 @pytest.mark.parametrize("name", ["a_lock_without_the_fence_before_it_is_left", "last_block_sums_without_a_fence"])
 def test_where_an_atomic_orders_nothing_the_fence_is_named(child: DeviceChild, name: str) -> None:
     """A lock or a ticket is there, and what is missing is neither a barrier nor another atomic."""
