@@ -1,9 +1,9 @@
 """``make conformance-races SOURCES=path``: CUTLASS and llm.c under all sanitizers, with every finding judged.
 
-SOURCES is a folder with checkouts in ``cutlass`` and ``llm.c``; one may be missing. Programs of wide use show whether
-a rule cries wolf. nvcc builds them; of llm.c, those of ``dev/cuda`` that compile without cuBLAS, each with all its
-kernels, at small sizes. conformance/races_judged.yaml says what each finding is. Exits with 1 for one that is not
-judged, and for a program that ends with an error but without a finding. Writes docs/conformance-races.md.
+SOURCES is a folder with checkouts in ``cutlass`` and ``llm.c``; one may be missing. Programs of wide use show
+whether a rule cries wolf. nvcc builds them; of llm.c, those of ``dev/cuda`` that compile without cuBLAS, each with
+all its kernels, at small sizes. conformance/races_judged.yaml says what each finding is. Exits with 1 for one that
+is not judged, and for a program that ends with an error but without a finding. Writes docs/conformance-races.md.
 """
 
 from __future__ import annotations
@@ -45,10 +45,22 @@ CUTLASS = {
 """Examples for sm_80 that need no library, and arguments with sizes of a few tiles."""
 
 LLM_C = (
-    "adamw crossentropy_forward crossentropy_softmax_backward encoder_backward encoder_forward "
-    "fused_residual_forward gelu_backward gelu_forward global_norm layernorm_backward layernorm_forward "
-    "matmul_backward_bias permute residual_forward softmax_forward"
-).split()
+    "adamw",
+    "crossentropy_forward",
+    "crossentropy_softmax_backward",
+    "encoder_backward",
+    "encoder_forward",
+    "fused_residual_forward",
+    "gelu_backward",
+    "gelu_forward",
+    "global_norm",
+    "layernorm_backward",
+    "layernorm_forward",
+    "matmul_backward_bias",
+    "permute",
+    "residual_forward",
+    "softmax_forward",
+)
 """Programs of ``dev/cuda``. Their argument is the number of a kernel."""
 
 _SMALLER = (
@@ -140,17 +152,19 @@ def page(runs: Sequence[Ran], judged: Mapping[str, str]) -> str:
     lines = [
         "# CUTLASS and llm.c under all sanitizers",
         "",
-        "Examples of CUTLASS for sm_80, and the kernels of llm.c's `dev/cuda` that need no library, built by nvcc and",
-        "run as `kcheck exec --sanitize all -- ./program`, each with its own check of its results. Written by `make",
-        "conformance-races SOURCES=path`; the sources are not part of kcheck, and llm.c's have smaller sizes.",
+        "Examples of CUTLASS for sm_80, and the kernels of llm.c's `dev/cuda` that need no library, built by nvcc",
+        "and run as `kcheck exec --sanitize all -- ./program`, each with its own check of its results. Written by",
+        "`make conformance-races SOURCES=path`; the sources are not part of kcheck, and llm.c's have smaller sizes.",
         "",
-        f"**{clean} of {len(runs)} runs end without a finding or an error.** {len(found)} lines have findings, each "
-        "judged by reading the code:",
+        f"**{clean} of {len(runs)} runs end without a finding or an error.** {len(found)} lines have findings, "
+        "each judged by reading the code:",
         "",
         "| finding | what it is |",
         "|---|---|",
     ]
-    lines += [f"| {cell(finding)} | {cell(what_it_is(finding, judged) or '**not judged**')} |" for finding in found]
+    lines += [
+        f"| {cell(finding)} | {cell(what_it_is(finding, judged) or '**not judged**')} |" for finding in found
+    ]
     ends = [run for run in runs if run.end]
     if ends:
         lines += ["", "## Runs that end with an error", "", "| run | end |", "|---|---|"]
