@@ -203,7 +203,7 @@ def note(spec: OpSpec, comparison: Comparison, made: Sequence[Finding]) -> str:
 
 
 def _texts(origins: Iterable[Finding]) -> list[str]:
-    """Line and operands of each operation, those that are alike once."""
+    """Line and operands of the operations, each text once."""
     return list(dict.fromkeys(f"{finding.place.short}: {finding.message}" for finding in origins if finding.place))
 
 
