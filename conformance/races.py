@@ -154,7 +154,7 @@ def page(runs: Sequence[Ran], judged: Mapping[str, str]) -> str:
         "",
         "Examples of CUTLASS for sm_80, and the kernels of llm.c's `dev/cuda` that need no library, built by nvcc",
         "and run as `kcheck exec --sanitize all -- ./program`, each with its own check of its results. Written by",
-        "`make conformance-races SOURCES=path`; the sources are not part of kcheck, and llm.c's have smaller sizes.",
+        "`make conformance-races SOURCES=path`; the sources are not part of kcheck; llm.c's have smaller sizes.",
         "",
         f"**{clean} of {len(runs)} runs end without a finding or an error.** {len(found)} lines have findings, "
         "each judged by reading the code:",

@@ -20,12 +20,19 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
     Args:
         names: the sanitizers of the command; ``all`` means every one of them.
         elsewhere: sanitizers that the command does not have, with the reason.
+        apart: further sanitizers of the command, which ``all`` leaves as they are.
     """
 
     name = "sanitize"
 
-    def __init__(self, names: Iterable[str] = SANITIZERS, elsewhere: dict[str, str] | None = None) -> None:
-        self.names = tuple(names)
+    def __init__(
+        self,
+        names: Iterable[str] = SANITIZERS,
+        elsewhere: dict[str, str] | None = None,
+        apart: Iterable[str] = (),
+    ) -> None:
+        self._in_all = tuple(names)
+        self.names = (*self._in_all, *apart)
         self._elsewhere = elsewhere or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Level]:
@@ -48,7 +55,7 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         """Level by sanitizer, for those that were named; the last one on the command line wins."""
         found: dict[str, Level] = {}
         for name, level in chosen:
-            found.update(dict.fromkeys(self.names, of_all(level)) if name == ALL else {name: level})
+            found.update(dict.fromkeys(self._in_all, of_all(level)) if name == ALL else {name: level})
         return {name: found[name] for name in self.names if name in found}
 
 

@@ -439,7 +439,7 @@ def test_a_process_that_finds_better_code_compares_it_with_quick_code(tmp_path: 
     assert set(found[10:]) == {Tier.QUICK}
 
 
-def test_which_code_is_faster_depends_on_the_launch(device: Device, tiers_run: Tiers) -> None:
+def test_each_class_of_launches_has_its_own_faster_code(device: Device, tiers_run: Tiers) -> None:
     """Launches of other sizes are compared by themselves."""
     race(device, tiers_run, 1.0, 1.3)
     tiers_run.after_better = passing(device, 0.1)

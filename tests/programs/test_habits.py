@@ -78,6 +78,7 @@ def test_memory_that_is_never_freed_is_found_if_asked(habits: Path) -> None:
     assert f"habits.cu:{at}: leakcheck: managed memory of 1000 bytes (allocation 3, at " in err
     assert code == 1
     assert run(habits, "leak")[0] == 0
+    assert run(habits, "leak", options=("--sanitize", "all"))[0] == 0
 
 
 def test_without_debug_information_a_place_is_a_function(habits: Path, tmp_path: Path) -> None:
