@@ -98,7 +98,7 @@ class Process:
         return next(iter(named or users or frames), None)
 
     def ignores_result(self, stack: Sequence[int]) -> bool:
-        """Whether the code certainly does not look at what the call returned. False if that cannot be told."""
+        """Whether the code certainly does not look at what the call returned. False if that is unclear."""
         for frame in self._outer(stack):
             after = _after(frame.file, frame.address)
             if after != "returned":
@@ -206,7 +206,7 @@ _INSTRUCTIONS = 24
 @functools.cache
 def _after(file: str, address: int, jumps: int = 4) -> str:
     """What code does with the result of a call that returns to an address: ``ignored``, ``returned`` to the
-    caller, or ``read``, which includes what cannot be told. ``jumps``: how many to follow."""
+    caller, or ``read``, which includes what is unclear. ``jumps``: how many to follow."""
     stop = f"--stop-address={address + 16 * _INSTRUCTIONS:#x}"
     text = _output("objdump", "-d", "--no-show-raw-insn", f"--start-address={address:#x}", stop, file)
     with open(file, "rb") as image:

@@ -42,7 +42,7 @@ class HostCalls:
 
     Attributes:
         stack: the return addresses of the current call, 8 bytes each; empty if they were not sent.
-        kept: addresses of memory that belongs to graphs: it is no leak.
+        kept: addresses of memory that belongs to graphs: it does not leak.
     """
 
     def __init__(

@@ -112,6 +112,27 @@ int main(int argc, char **argv) {
         cudaStreamSynchronize(s);
         printf("before %d after %d host %d\n", before, sum(d, n), got);
     }
+    if (!strcmp(mode, "graph-memory")) {  // a captured event is gone, and the graph's memory is freed outside of it
+        cudaStream_t s;
+        cudaEvent_t event;
+        cudaGraph_t g;
+        cudaGraphExec_t e;
+        int *own;
+        cudaStreamCreate(&s);
+        cudaEventCreate(&event);
+        cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+        cudaMallocAsync(&own, 400, s);
+        fill<<<1, 128, 0, s>>>(own, n);
+        cudaEventRecord(event, s);
+        cudaStreamEndCapture(s, &g);
+        cudaEventDestroy(event);
+        cudaGraphInstantiate(&e, g, 0);
+        for (int k = 0; k < 2; k++) {
+            printf("%s ", cudaGetErrorName(cudaGraphLaunch(e, s)));
+            printf("%d\n", sum(own, n));
+            cudaFreeAsync(own, s);
+        }
+    }
     if (!strcmp(mode, "memory")) {
         int *m, *p;
         cudaMallocManaged(&m, 400);

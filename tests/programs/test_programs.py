@@ -61,6 +61,7 @@ def run(program: Path, *words: str, options: tuple[str, ...] = (), **variables: 
         ("shared", 0, "first 99\n"),
         ("cooperative", 0, "cudaSuccess\nblocks met 64\n"),
         ("graph", 0, "before 0 after 4950 host 7\n"),
+        ("graph-memory", 0, "cudaSuccess 4950\ncudaSuccess 4950\n"),
         ("memory", 0, "99 99 99\n3 6\n"),
         ("thread", 0, "thread 4950\n"),
         ("fork", 0, "child 9 sum 4950\n"),

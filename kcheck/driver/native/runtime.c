@@ -37,7 +37,8 @@ static __thread const char *launched; /* the last kernel, by its mangled name */
 int kc_keep_of(int error, const char *name) {
     if (!error || error == NOT_READY) return error;
     last_error = error;
-    if (!is_sticky(error)) kc_failed(name, error, strstr(name, "LaunchKernel") || strstr(name, "LaunchCooperative") ? launched : NULL);
+    int has_message = is_sticky(error) || error == NO_KERNEL_IMAGE || error == 218 || error == NOT_SUPPORTED;
+    if (!has_message) kc_failed(name, error, strstr(name, "LaunchKernel") || strstr(name, "LaunchCooperative") ? launched : NULL);
     return error;
 }
 
