@@ -13,7 +13,7 @@ TURNS = 5
 """Launches of each code, unless the difference is clear earlier. Other programs only make a launch slower, so the
 fastest of a few counts."""
 CLEAR, CLEAR_TURNS = 1.5, 2
-"""How many times faster a code is that needs only CLEAR_TURNS turns."""
+"""How many times faster a code must be to win after CLEAR_TURNS turns of both."""
 
 LaunchClass: TypeAlias = tuple[Index3, int]
 """Launches that are compared with each other: the block, and the power of two of the number of blocks."""

@@ -17,7 +17,7 @@ LEAST = 0.01
 
 
 @dataclass(slots=True)
-class CodeTimes:
+class CodeMeasurements:
     """Measurements of a kernel's code.
 
     Attributes:
@@ -30,8 +30,10 @@ class CodeTimes:
     compiled: float = 0.0
     quick_won: dict[LaunchClass, bool] = field(default_factory=dict)
 
-    def __add__(self, more: CodeTimes) -> CodeTimes:
-        return CodeTimes(self.ran + more.ran, self.compiled + more.compiled, {**self.quick_won, **more.quick_won})
+    def __add__(self, more: CodeMeasurements) -> CodeMeasurements:
+        return CodeMeasurements(
+            self.ran + more.ran, self.compiled + more.compiled, {**self.quick_won, **more.quick_won}
+        )
 
 
 class CodeHistory:
@@ -45,20 +47,20 @@ class CodeHistory:
         self._cache = cache
         self._key = f"history\0{name}"
         self._before = self._load()
-        self._now = CodeTimes()
+        self._now = CodeMeasurements()
 
-    def _load(self) -> CodeTimes:
-        found: CodeTimes | None = self._cache.load(self._key)
-        return found or CodeTimes()
+    def _load(self) -> CodeMeasurements:
+        found: CodeMeasurements | None = self._cache.load(self._key)
+        return found or CodeMeasurements()
 
     @property
     def ran(self) -> float:
-        """As :attr:`CodeTimes.ran`."""
+        """As :attr:`CodeMeasurements.ran`."""
         return self._before.ran + self._now.ran
 
     @property
     def compiled(self) -> float:
-        """As :attr:`CodeTimes.compiled`."""
+        """As :attr:`CodeMeasurements.compiled`."""
         return self._before.compiled + self._now.compiled
 
     def quick_won(self, launches: LaunchClass) -> bool | None:
@@ -82,7 +84,7 @@ class CodeHistory:
 
     def save(self) -> None:
         """Add what this process has measured to what others have stored."""
-        self._before, self._now = self._load() + self._now, CodeTimes()
+        self._before, self._now = self._load() + self._now, CodeMeasurements()
         self._cache.store(self._key, self._before)
 
     @property

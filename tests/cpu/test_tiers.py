@@ -439,8 +439,8 @@ def test_a_process_that_finds_better_code_compares_it_with_quick_code(tmp_path: 
     assert set(found[10:]) == {Tier.QUICK}
 
 
-def test_each_class_of_launches_has_its_own_faster_code(device: Device, tiers_run: Tiers) -> None:
-    """Launches of other sizes are compared by themselves."""
+def test_launches_of_other_sizes_have_a_choice_of_their_own(device: Device, tiers_run: Tiers) -> None:
+    """Small launches are faster in quick code, large ones in better code."""
     race(device, tiers_run, 1.0, 1.3)
     tiers_run.after_better = passing(device, 0.1)
     tiers_run.ranges.clear()
