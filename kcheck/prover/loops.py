@@ -154,7 +154,7 @@ class LoopSummary:
     def _ranged(
         self, number: int, start: Edge, body: _Body, changed: dict[str, str], inside: tuple[int, ...]
     ) -> tuple[_Body, dict[str, tuple[int, int]]]:
-        """The body once more, with variables that have ranges: each register is in its range before the loop, and
+        """The body again, with variables that have ranges: each register is in its range before the loop, and
         an iteration that another one follows keeps it there if all of them were.
 
         A number in such a range is far from the ends of its type, so adding a little to it does not wrap.
