@@ -1,7 +1,7 @@
 """``make conformance-races SOURCES=path``: CUTLASS and llm.c under all sanitizers, with every finding judged.
 
 SOURCES is a folder with checkouts in ``cutlass`` and ``llm.c``; one may be missing. Programs of wide use show
-whether a rule cries wolf. nvcc builds them; of llm.c, those of ``dev/cuda`` that compile without cuBLAS, each with
+whether a rule raises false alarms. nvcc builds them; of llm.c, those of ``dev/cuda`` without cuBLAS, each with
 all its kernels, at small sizes. conformance/races_judged.yaml says what each finding is. Exits with 1 for one that
 is not judged, and for a program that ends with an error but without a finding. Writes docs/conformance-races.md.
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from random_kernels import HEAD, SPEC
-
-from kcheck.device import choose_for
-from kcheck.prover.verdicts import decide, words
-from kcheck.specfile import load_spec
 
 ELEMENT = "mul.wide.u32 %a9, {index}, 4; add.u64 %a2, %a0, %a9; ld.global.f32 %f0, [%a2];"
 X_OF_7 = ELEMENT.format(index="%r7")
@@ -113,49 +112,75 @@ PAIRS = {
 }
 
 
-def verdict(folder: Path, body: str, check: str) -> str:
-    """What is decided about a kernel."""
-    (folder / "kcheck.yaml").write_text("")
-    (folder / "one.ptx").write_text(
-        HEAD.replace("TILE", "256").replace(".align 4", ".align 16") + body + "END:\n    ret;\n}\n"
-    )
+CONTENTS = {"in the example": 4, "beyond it": 5}
+"""The largest ``x[i]`` in an example with N = 5; in each case that is drawn, it is below N."""
+
+Verdicts = dict[str, dict[str, str]]
+"""By spec and check: what is decided."""
+
+
+def kernel(folder: Path, name: str, body: str) -> None:
+    """Write a kernel and its spec."""
+    text = HEAD.replace("TILE", "256").replace(".align 4", ".align 16") + body + "END:\n    ret;\n}\n"
+    (folder / f"{name}.ptx").write_text(text)
     grid = "ceildiv(N * N, 32)" if body.lstrip().startswith("mul.lo") else "ceildiv(N, 32)"
-    text = SPEC.format(op="one", low=1, high=300, size="N", grid=grid, block=32)
-    (folder / "one.yaml").write_text(text)
-    spec = load_spec(folder / "one.yaml")
-    return words(decide(spec, choose_for([spec], "cpu")).proofs)[check]
+    spec = SPEC.format(op="one", low=1, high=300, size="N", grid=grid, block=32)
+    (folder / f"{name}.yaml").write_text(spec.replace("one.ptx", f"{name}.ptx"))
 
 
-@pytest.mark.parametrize(("body", "old", "new", "check"), PAIRS.values(), ids=PAIRS)
-def test_a_kernel_is_proved_and_its_twin_is_not(body: str, old: str, new: str, check: str, tmp_path: Path) -> None:
-    """For the check that the twin breaks."""
-    assert body.count(old) == 1
-    assert verdict(tmp_path, body, check) == "proved"
-    assert verdict(tmp_path, body.replace(old, new), check) == "undecided"
-
-
-def test_an_asynchronous_copy_is_in_no_order(tmp_path: Path) -> None:
-    """Even after the wait, what it writes is not proved to be free of races."""
-    read = "    ld.shared.f32 %f0, [%a5];\n"
-    assert verdict(tmp_path, COPIED + read, "memcheck") == "proved"
-    assert verdict(tmp_path, COPIED + read, "racecheck") == "undecided"
-
-
-@pytest.mark.parametrize(("high", "word"), [(4, "proved"), (5, "undecided")])
-def test_the_contents_of_an_example_hold_for_its_sizes(high: int, word: str, tmp_path: Path) -> None:
-    """``x[i]`` is below N in each case that is drawn, and in the example if N is 5 there."""
-    (tmp_path / "kcheck.yaml").write_text("")
+def kernel_of_contents(folder: Path, name: str, high: int) -> None:
+    """Write a kernel that counts ``x[i]``, and its spec with an example."""
     body = f"    setp.ge.u32 %p0, %r4, %r0;\n    @%p0 bra END;\n    {ELEMENT.format(index='%r4')}\n"
     body += "    ld.global.u32 %r7, [%a2];\n" + "    mul.wide.u32 %a9, %r7, 4;\n    add.u64 %a3, %a1, %a9;\n"
-    (tmp_path / "one.ptx").write_text(
-        HEAD.replace("TILE", "4") + body + "    atom.global.add.u32 %r8, [%a3], 1;\nEND:\n    ret;\n}\n"
-    )
-    text = SPEC.format(op="one", low=1, high=300, size="N", grid="ceildiv(N, 32)", block=32)
-    text = text.replace(
+    kernel(folder, name, body + "    atom.global.add.u32 %r8, [%a3], 1;\n")
+    spec = folder / f"{name}.yaml"
+    text = spec.read_text().replace(
         "x: {shape: [N], dtype: float32}", "x: {shape: [N], dtype: int32, values: {integers: [0, N - 1]}}"
     )
     text = text.replace('y: {shape: ["N"], dtype: float32}', "y: {shape: [N], dtype: int32}")
-    text += f"examples: [{{dims: {{N: 5}}, values: {{x: {{integers: [0, {high}]}}}}}}]\n"
-    (tmp_path / "one.yaml").write_text(text)
-    spec = load_spec(tmp_path / "one.yaml")
-    assert words(decide(spec, choose_for([spec], "cpu")).proofs)["memcheck"] == word
+    spec.write_text(text + f"examples: [{{dims: {{N: 5}}, values: {{x: {{integers: [0, {high}]}}}}}}]\n")
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    """Of all kernels, decided in one process, which has not imported the simulator."""
+    folder = tmp_path_factory.mktemp("kinds")
+    (folder / "kcheck.yaml").write_text("")
+    for name, (body, old, new, _) in PAIRS.items():
+        assert body.count(old) == 1
+        kernel(folder, name, body)
+        kernel(folder, f"{name} twin", body.replace(old, new))
+    kernel(folder, "copied and read", COPIED + "    ld.shared.f32 %f0, [%a5];\n")
+    for name, high in CONTENTS.items():
+        kernel_of_contents(folder, name, high)
+    specs = [path.name for path in sorted(folder.glob("*.yaml")) if path.stem != "kcheck"]
+    program = Path(__file__).with_name("decided.py")
+    done = subprocess.run(
+        [sys.executable, str(program), *specs],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(("name", "check"), [(name, check) for name, (*_, check) in PAIRS.items()])
+def test_a_kernel_is_proved_and_its_twin_is_not(verdicts: Verdicts, name: str, check: str) -> None:
+    """For the check that the twin breaks."""
+    assert verdicts[name][check] == "proved"
+    assert verdicts[f"{name} twin"][check] == "undecided"
+
+
+def test_an_asynchronous_copy_is_in_no_order(verdicts: Verdicts) -> None:
+    """Even after the wait, what it writes is not proved to be free of races."""
+    assert verdicts["copied and read"]["memcheck"] == "proved"
+    assert verdicts["copied and read"]["racecheck"] == "undecided"
+
+
+@pytest.mark.parametrize(("name", "word"), [("in the example", "proved"), ("beyond it", "undecided")])
+def test_the_contents_of_an_example_hold_for_its_sizes(verdicts: Verdicts, name: str, word: str) -> None:
+    """An index of 5 is outside the array of the example."""
+    assert verdicts[name]["memcheck"] == word

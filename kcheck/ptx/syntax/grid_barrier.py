@@ -94,9 +94,10 @@ def _arrives(i: Instruction) -> bool:
 
 
 def _polls(i: Instruction) -> bool:
-    return (
-        i.opcode == "ld" and i.modifiers[-1:] == ("u32",) and not {"acquire", "volatile"}.isdisjoint(i.modifiers)
-    )
+    """Not in the scope of a block: so the same header waits at the barrier of a tile."""
+    if i.opcode != "ld" or i.modifiers[-1:] != ("u32",) or "cta" in i.modifiers:
+        return False
+    return not {"acquire", "volatile"}.isdisjoint(i.modifiers)
 
 
 def _is_of_barrier(i: Instruction, workspace: set[str], headers: set[int]) -> bool:
