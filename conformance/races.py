@@ -127,17 +127,22 @@ def judge(program: Program, nvcc: str, limit: float) -> Iterator[Ran]:
         for arguments in program.runs:
             command = [sys.executable, "-m", "kcheck", "exec", "--sanitize", "all", "--", "./program", *arguments]
             name = " ".join((program.name, *(arguments if len(program.runs) > 1 else ())))
-            try:
-                done = subprocess.run(
-                    command, cwd=place, capture_output=True, text=True, timeout=limit, check=False
-                )
-            except subprocess.TimeoutExpired:
-                yield Ran(name, (), f"more than {limit:.0f} s")
-                continue
-            told = [m for line in done.stderr.splitlines() if (m := _FINDING.match(line))]
+            with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+                child = subprocess.Popen(command, cwd=place, stdout=out, stderr=err)
+                try:
+                    code = child.wait(timeout=limit)
+                except subprocess.TimeoutExpired:
+                    child.terminate()  # and with it the program
+                    child.wait()
+                    yield Ran(name, (), f"more than {limit:.0f} s")
+                    continue
+                out.seek(0)
+                err.seek(0)
+                printed, errors = out.read(), err.read()
+            told = [m for line in errors.splitlines() if (m := _FINDING.match(line))]
             findings = sorted({f"{m[3]} {Path(m[1]).name}:{m[2]}" for m in told})
-            last = (done.stderr + done.stdout).strip().splitlines()[-1:] if done.returncode else []
-            yield Ran(name, tuple(findings), "".join(last) and f"exit {done.returncode}: {last[0]}")
+            last = (printed + errors).strip().splitlines()[-1:] if code else []
+            yield Ran(name, tuple(findings), "".join(last) and f"exit {code}: {last[0]}")
 
 
 def what_it_is(finding: str, judged: Mapping[str, str]) -> str | None:

@@ -279,3 +279,23 @@ extern "C" __global__ void swap_once_blocks(int *x, int *y, int *lock)
     int old = *y;  // race
     atomicCAS(y, old, old + x[threadIdx.x] + 1);  // race
 }
+
+extern "C" __global__ void first_swap_before_the_loop_blocks(int *x, int *y, int *lock)
+{
+    for (int i = threadIdx.x; i < 8; i += 4) {
+        int guess = __ldcg(&y[i]);
+        int old = atomicCAS(&y[i], guess, guess * 3 + x[i]);
+        while (old != guess) {
+            guess = old;
+            old = atomicCAS(&y[i], guess, guess * 3 + x[i]);
+        }
+    }
+}
+
+extern "C" __global__ void swap_once_in_a_loop_blocks(int *x, int *y, int *lock)
+{
+    for (int i = threadIdx.x; i < 8; i += 4) {
+        int guess = y[i];  // race
+        atomicCAS(&y[i], guess, guess * 3 + x[i]);  // race
+    }
+}

@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcheck.ptx.analysis.cfg import build
+from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.analysis.shared_arrays import arrays_of_accesses
 from kcheck.ptx.analysis.spin import may_spin, polling_loads
 from kcheck.ptx.sanitizers.race.facts import CHECKED, space_of
 from kcheck.ptx.sanitizers.race.pointers import PointerOrigins
 from kcheck.ptx.sanitizers.race.updates import address_of, setters_of
-from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Register, Symbol
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Operand, Register, Symbol
 from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS
 
 _Array = tuple[str, object]
@@ -42,25 +43,60 @@ def strengths(functions: Iterable[Function], module: Module) -> Mapping[int, boo
 
 
 def _guesses(function: Function, file: str) -> Iterable[int]:
-    """The plain loads (by ``id``) of a word that a loop compares with what was loaded, and swaps."""
+    """The plain loads (by ``id``) of a word that is compared with what was loaded and swapped, and again if it was
+    not equal: what the swap found is compared with the word next, or decides about another round of the loop."""
     body = [s for s in function.body or () if isinstance(s, Instruction)]
-    if not any("cas" in i.modifiers for i in body):
+    swaps = [i for i in body if "cas" in i.modifiers]
+    if not swaps:
         return
-    graph = build(function, file)
-    looped = (o for loop in graph.loops for n in loop.blocks for o in graph.blocks[n].operations)
     setters = setters_of(body)
-    for swap in {id(o): o for o in looped if isinstance(o, Instruction) and "cas" in o.modifiers}.values():
-        address, left, seen = address_of(swap), [swap.operands[-2]], set[str]()
-        while left:
-            value = left.pop()
-            if not isinstance(value, Register) or value.name in seen:
+    guesses = {id(swap): list(_copied(swap.operands[-2], setters)) for swap in swaps}
+    repeated = {id(i) for swap in swaps for i in guesses[id(swap)] if _same_word(i, swap, setters)}
+    tested = {r.name for i in body if i.opcode == "setp" for r in reads(i)}
+    graph = build(function, file)
+    loops = [{id(o) for n in loop.blocks for o in graph.blocks[n].operations} for loop in graph.loops]
+    for swap in swaps:
+        decides = not tested.isdisjoint(r.name for r in writes(swap))
+        for load in guesses[id(swap)]:
+            if load.opcode != "ld" or not _same_word(load, swap, setters):
                 continue
+            if id(swap) in repeated or (decides and any({id(load), id(swap)} <= loop for loop in loops)):
+                yield id(load)
+
+
+def _copied(value: Operand, setters: Mapping[str, Sequence[Instruction]]) -> Iterable[Instruction]:
+    """The instructions whose result a value is, on any path, perhaps copied."""
+    left, seen = [value], set[str]()
+    while left:
+        value = left.pop()
+        if isinstance(value, Register) and value.name not in seen:
             seen.add(value.name)
             for setter in setters.get(value.name, ()):
                 if setter.opcode == "mov":
                     left.extend(setter.operands[1:])
-                elif setter.opcode == "ld" and address_of(setter) == address:
-                    yield id(setter)
+                else:
+                    yield setter
+
+
+def _same_word(one: Instruction, other: Instruction, setters: Mapping[str, Sequence[Instruction]]) -> bool:
+    """Whether two accesses have equal addresses, one of them perhaps generic."""
+    places = (address_of(one), address_of(other))
+    return None not in places and len({_sum(place, setters) for place in places}) == 1
+
+
+def _sum(value: object, setters: Mapping[str, Sequence[Instruction]], depth: int = 8) -> object:
+    """How an address is computed, whatever the registers are called; each is set once, or stands for itself."""
+    if isinstance(value, Address):
+        return _sum(value.base, setters, depth), value.offset
+    if not isinstance(value, Register) or len(setters.get(value.name, ())) != 1 or not depth:
+        return value
+    (setter,) = setters[value.name]
+    if setter.guard is not None or setter.opcode not in ("mov", "cvta", "add", "mul", "mad", "shl", "cvt", "ld"):
+        return value
+    if setter.opcode == "ld" and "param" not in setter.modifiers:
+        return value
+    parts = tuple(_sum(operand, setters, depth - 1) for operand in setter.operands[1:])
+    return parts[0] if setter.opcode in ("mov", "cvta") else (setter.opcode, setter.modifiers, parts)
 
 
 def _weak_accesses(functions: Sequence[Function], module: Module) -> frozenset[int]:
