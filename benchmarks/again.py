@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 from cases import run  # noqa: E402
-from measuring import write  # noqa: E402
+from measuring import processor, write  # noqa: E402
 
 MARK = "again"
 SAMPLE = (
@@ -42,8 +42,8 @@ def table(*, of_every_spec: bool = False) -> str:
     specs = ("specs/",) if of_every_spec else tuple(f"specs/{name}.yaml" for name in SAMPLE)
     told = "Every spec" if of_every_spec else f"{len(specs)} specs"
     lines = [
-        f"{told}, {CASES} cases each, with the same caches, which are empty at first. The files are what a run "
-        "adds to the caches: machine code, PTX, and what is known about it.",
+        f"{told}, {CASES} cases each, with the same caches, which are empty at first, on {processor()}. The files "
+        "are what a run adds to the caches: machine code, PTX, and what is known about it.",
         "",
         "| run | processor time | wall-clock time | new files | their size |",
         "|---|---:|---:|---:|---:|",

@@ -16,10 +16,9 @@ import subprocess
 from collections.abc import Sequence
 
 from kcheck.dataclass import dataclass
-from kcheck.span import Span, as_typed
+from kcheck.span import Span, as_typed, is_users
 
 _OURS = re.compile(r"/(libkcheck-cuda|libcudart|libcuda|libc|ld-linux[^/]*)[.-][^/]*$")
-_HEADERS = re.compile(r"/cuda_runtime(_api)?\.h$|/(thrust|cub|cuda/std)/|^/usr/include/|/include/c\+\+/")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _LOAD = 1
 _SECONDS = 20.0
@@ -93,7 +92,7 @@ class Process:
         if kernel:
             is_its = re.compile(rf"\b{re.escape(kernel)}\b|^__device_stub_|cudaLaunch")
             frames = list(itertools.dropwhile(lambda frame: is_its.search(frame.function), frames)) or frames
-        users = [frame for frame in frames if frame.place is None or not _HEADERS.search(frame.place.file)]
+        users = [frame for frame in frames if frame.place is None or is_users(frame.place.file)]
         named = [frame for frame in users if not frame.function.startswith(("cuda", "__cuda", "__device_stub_"))]
         return next(iter(named or users or frames), None)
 

@@ -94,7 +94,8 @@ def _arrives(i: Instruction) -> bool:
 
 
 def _polls(i: Instruction) -> bool:
-    """Not in the scope of a block: so the same header waits at the barrier of a tile."""
+    """Whether it polls a word that other blocks write. In the scope of a block, the header polls the barrier of a
+    tile."""
     if i.opcode != "ld" or i.modifiers[-1:] != ("u32",) or "cta" in i.modifiers:
         return False
     return not {"acquire", "volatile"}.isdisjoint(i.modifiers)
