@@ -28,7 +28,7 @@ from kcheck.ptx.sanitizers.race.facts import CHECKED, space_of
 from kcheck.ptx.sanitizers.race.pointers import PointerOrigins
 from kcheck.ptx.sanitizers.race.updates import address_of, setters_of
 from kcheck.ptx.syntax.ast import Address, Function, Instruction, Module, Operand, Register, Symbol
-from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS
+from kcheck.ptx.syntax.opcodes import ACCESSES, ATOMICS, MOVES
 
 _Array = tuple[str, object]
 """A state space, and an array in it; None for an array that is not known."""
@@ -96,7 +96,7 @@ def _sum(value: object, setters: Mapping[str, Sequence[Instruction]], depth: int
     if setter.opcode == "ld" and "param" not in setter.modifiers:
         return value
     parts = tuple(_sum(operand, setters, depth - 1) for operand in setter.operands[1:])
-    return parts[0] if setter.opcode in ("mov", "cvta") else (setter.opcode, setter.modifiers, parts)
+    return parts[0] if setter.opcode in MOVES else (setter.opcode, setter.modifiers, parts)
 
 
 def _weak_accesses(functions: Sequence[Function], module: Module) -> frozenset[int]:
