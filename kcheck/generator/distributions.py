@@ -134,6 +134,17 @@ def _offset(r: Request) -> Drawn:
     return values if r.argument is not None else values * r.stream.signs(1)
 
 
+def sign_of_offset(stream: Xorshift128Plus, size: int) -> float:
+    """The sign of all elements that ``offset`` without an argument draws, -1.0 or 1.0, without drawing them.
+
+    Args:
+        stream: at the beginning of the array's values.
+        size: in elements; of a complex array, only the sign of the real parts is known.
+    """
+    stream.skip(size)  # the normal values, a word each
+    return float(stream.signs(1)[0])
+
+
 def _cancelling(r: Request) -> Drawn:
     """Per row, in random order: pairs of a and -a (1 - d). abs(a) is log-uniform from 1 to 100, d is log-uniform
     from a few units of roundoff to 1/8."""

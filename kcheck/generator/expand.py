@@ -11,8 +11,10 @@ from collections.abc import Mapping
 
 from kcheck.errors import SpecError
 from kcheck.generator.corners import Corners, corner_of
+from kcheck.generator.distributions import sign_of_offset
 from kcheck.generator.far import MOST_ROWS, far_axis
 from kcheck.generator.huge import HUGE, HugeSizes, huge_count
+from kcheck.generator.layouts import ArrayGeometry, geometry
 from kcheck.generator.rounding import DrawError, scalar
 from kcheck.generator.shapes import Shapes
 from kcheck.generator.values import check_legal, concrete, free_axes, resolve
@@ -123,9 +125,24 @@ class Expander:
             *((f"dim {name}", found) for name, found in classes.items()),
             *((f"dtype {name}", drawn) for name, drawn in case.dtypes.items()),
             *((f"layout {name}", drawn) for name, drawn in case.layouts.items()),
-            *((f"values {name}", drawn.name) for name, drawn in case.values.items()),
+            *((f"values {name}", self._shown_values(case, name)) for name in case.values),
             *((f"param {name}", repr(drawn)) for name, drawn in case.params.items() if self._is_choice(name)),
         )
+
+    def _shown_values(self, case: Case, array: str) -> str:
+        """The name of an array's distribution. A bug may show at one sign of ``offset`` only, so the sign is part
+        of it."""
+        drawn = case.values[array]
+        if drawn.name != "offset" or drawn.argument is not None:
+            return drawn.name
+        owner = self._spec.inputs[array]
+        try:
+            shape = shape_of(owner, case.dims)
+        except SpecError:  # it has no extents at these sizes, which is reported where the array is made
+            return drawn.name
+        shape = drawn_shape(shape, place_of(self._spec, case, owner, shape))
+        sign = sign_of_offset(data_stream(case.seed, array), math.prod(shape))
+        return f"{drawn.name} {'below' if sign < 0 else 'above'} 0"
 
     def _is_choice(self, name: str) -> bool:
         """Whether a param, such as a flag, has few values, so that each is combined with everything else."""
@@ -273,6 +290,22 @@ def shape_of(array: Input | Output, dims: Mapping[str, int]) -> tuple[int, ...]:
             what = f"shape of {array.name!r}: '{extent}': {error.what} for {_shown(dims)}"
             raise SpecError([Fault(extent.span, what, error.fix or "add a constraint on the dims")]) from None
     return tuple(extents)
+
+
+def place_of(spec: OpSpec, case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGeometry:
+    """How the array of a case lies in memory."""
+    layout = case.layouts[array.name]
+    far = far_axis(spec, array.name, shape) if is_far(layout) else None
+    stream = geometry_stream(case.seed, array.name, layout)
+    free = free_axes(case.values[array.name], len(shape)) if layout == "broadcast" else ()
+    return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free, far)
+
+
+def drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...]:
+    """The shape of the distinct values: an axis with stride 0 has one."""
+    return tuple(
+        min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
+    )
 
 
 def rounded_param(param: Param, value: Scalar, dtypes: Mapping[str, str]) -> object:

@@ -14,19 +14,19 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.generator.expand import (
     data_stream,
+    drawn_shape,
     element_type,
     geometry_stream,
     palette_stream,
+    place_of,
     rounded_param,
     shape_of,
 )
-from kcheck.generator.far import far_axis
-from kcheck.generator.layouts import GUARDS, Allocation, ArrayGeometry, allocate, geometry
+from kcheck.generator.layouts import GUARDS, Allocation, allocate, geometry
 from kcheck.generator.memory import check_memory
 from kcheck.generator.rounding import Array, DrawError
-from kcheck.generator.values import draw, free_axes
+from kcheck.generator.values import draw
 from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, OpSpec, Output
-from kcheck.model.layouts import is_far
 from kcheck.specfile.load import load_function
 
 _MOST_DRAWN = 16 << 20
@@ -78,8 +78,8 @@ def materialize(
     """
     owned = _owned(spec)
     shapes = {name: shape_of(array, case.dims) for name, array in owned.items()}
-    places = {name: _place(spec, case, array, shapes[name]) for name, array in owned.items()}
-    check_memory(spec, case, {name: _drawn_shape(shapes[name], places[name]) for name in owned}, places)
+    places = {name: place_of(spec, case, array, shapes[name]) for name, array in owned.items()}
+    check_memory(spec, case, {name: drawn_shape(shapes[name], places[name]) for name in owned}, places)
 
     guard = GUARDS[case.seed & 1]
     allocations: dict[str, Allocation] = {}
@@ -91,12 +91,12 @@ def materialize(
             values = given[name]
             if values.dtype != dtype.numpy or values.shape not in (
                 shapes[name],
-                _drawn_shape(shapes[name], where),
+                drawn_shape(shapes[name], where),
             ):
                 raise ValueError(f"{name} is {dtype} {shapes[name]}, not {values.dtype} {values.shape}")
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
         else:
-            values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations, limit)
+            values = _values(spec, case, array, drawn_shape(shapes[name], where), allocations, limit)
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
     return _case_arrays(spec, case, allocations)
 
@@ -175,21 +175,6 @@ def as_contiguous(arrays: CaseArrays, name: str) -> CaseArrays:
     layouts = {**arrays.case.layouts, **dict.fromkeys(names, "contiguous")}
     case = replace(arrays.case, layouts=layouts)
     return replace(arrays, case=case, allocations={**arrays.allocations, name: made})
-
-
-def _place(spec: OpSpec, case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGeometry:
-    layout = case.layouts[array.name]
-    far = far_axis(spec, array.name, shape) if is_far(layout) else None
-    stream = geometry_stream(case.seed, array.name, layout)
-    free = free_axes(case.values[array.name], len(shape)) if layout == "broadcast" else ()
-    return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free, far)
-
-
-def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...]:
-    """The shape of the distinct values: an axis with stride 0 has one."""
-    return tuple(
-        min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
-    )
 
 
 def _values(

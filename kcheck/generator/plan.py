@@ -3,7 +3,8 @@
 Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes, layouts,
 distributions, and listed values of params. Many more seeds are expanded than run. The choice is greedy: each time
 the seed that adds the most untried pairs, the earliest one in a tie. Pairs count twice in code that an earlier
-case runs, because a new specialization of a kernel takes longer to compile than many cases take to run.
+case runs, because a new specialization of a kernel takes longer to compile than many cases take to run; but only
+until it has paid for itself, because code that is never left would starve what other code shows, such as a dtype.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _MOST_CANDIDATES = 12_000  # a larger plan begins with these, and goes on with t
 _MOST_KEPT = 2_000  # cases of a plan that are kept in memory
 
 _WORTH_OF_COMPILED = 2  # new pairs in code that has to be compiled, for one in code that an earlier case runs
+_PAID_OFF = 10  # cases that run the same code until new code is as good
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of generated cases: 12 is that of ``iter_12``, and -1 that of the first corner."""
@@ -41,7 +43,7 @@ Pairs = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of the properties of a case, and of their pairs."""
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
-"""For each candidate, the number of its code, or what a new pair is worth."""
+"""For each candidate, the number of its code; for each code, how many cases run it."""
 
 
 def plan(spec: OpSpec, *, count: int, master: int, huge: bool = False) -> Sequence[Case]:
@@ -154,12 +156,13 @@ def _covering(
         untried[row] = 0
     gains = untried[table].sum(axis=1)
     users = _users(table, len(ids))
-    codes, worth = _codes(code_of, tried, candidates)
+    codes, uses = _codes(code_of, tried, candidates)
     chosen: list[int] = []
     while len(chosen) < count:
+        worth = np.where((uses > 0) & (uses < _PAID_OFF), _WORTH_OF_COMPILED, 1)[codes]
         best = int(np.argmax((gains + 1) * worth))
         chosen.append(best)
-        worth[codes == codes[best]] = _WORTH_OF_COMPILED
+        uses[codes[best]] += 1
         for pair in table[best]:
             if untried[pair]:
                 untried[pair] = 0
@@ -169,12 +172,13 @@ def _covering(
 
 
 def _codes(code_of: CodeOf | None, tried: Sequence[Case], candidates: Sequence[Case]) -> tuple[Codes, Codes]:
-    """The number of each candidate's code, and how much a new pair is worth in it."""
+    """The number of each candidate's code, and by that number, how many cases run it already."""
+    if code_of is None:
+        return np.zeros(len(candidates), np.int64), np.zeros(1, np.int64)
     numbers: dict[Hashable, int] = {}
-    known = {numbers.setdefault(code_of(case), len(numbers)) for case in tried} if code_of is not None else set()
-    codes = [numbers.setdefault(code_of(case), len(numbers)) if code_of is not None else 0 for case in candidates]
-    worth = [_WORTH_OF_COMPILED if code in known else 1 for code in codes]
-    return np.array(codes, np.int64), np.array(worth, np.int64)
+    known = [numbers.setdefault(code_of(case), len(numbers)) for case in tried]
+    codes = [numbers.setdefault(code_of(case), len(numbers)) for case in candidates]
+    return np.array(codes, np.int64), np.bincount(known, minlength=len(numbers)).astype(np.int64)
 
 
 def _users(

@@ -134,6 +134,10 @@ class Xorshift128Plus:
         """``n`` values of -1.0 or 1.0, one word each: -1.0 if its top bit is set."""
         return np.where(self.words(n) >> np.uint64(63), -1.0, 1.0)
 
+    def skip(self, n: int) -> None:
+        """Leave out the next ``n`` words, without computing them."""
+        self._state = jump.skip(self._state, n)
+
     def choice(self, options: Sequence[T]) -> T:
         """One of the options with equal probability; takes words like ``below``."""
         return options[self.below(len(options))]

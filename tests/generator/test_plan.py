@@ -8,10 +8,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from kcheck.errors import SpecError
-from kcheck.generator import expand, plan
+from kcheck.generator import expand, materialize, plan
 from kcheck.generator.corners import CORNERS, corner_seed
 from kcheck.generator.expand import Expander
 from kcheck.generator.specialization import code_of
@@ -251,6 +252,34 @@ def test_a_plan_prefers_cases_that_share_code(build: Callable[..., OpSpec]) -> N
         return {coordinate for case in cases for coordinate in expander.coordinates(case)}
 
     assert properties(after) == properties(before)
+
+
+def test_a_plan_does_not_starve_a_dtype(build: Callable[..., OpSpec]) -> None:
+    """Code that is compiled already is preferred, but not to the point where hardly a case has the other dtype."""
+    spec = build(
+        {"M": (1, 3), "N": (1, 150, (64,))},
+        dtypes=("float32", "float16"),
+        inputs={"x": {"shape": ("M", "N"), "values": ("normal", "adversarial", "tiny")}, "w": {"shape": ("N",)}},
+        params={"eps": {"values": (1e-6, 1e-5)}},
+    )
+    for seed in range(20):
+        cases = plan(of_triton(spec, constants=()), count=30, master=seed)
+        assert all(sum(case.dtypes["T"] == dtype for case in cases) >= 8 for dtype in ("float32", "float16")), seed
+
+
+def test_a_plan_covers_both_signs_of_offset(build: Callable[..., OpSpec]) -> None:
+    """The sign is known before values are drawn, in every layout, and both are combined with other properties."""
+    fields = {"shape": ("M", "N"), "values": ("normal", "adversarial"), "layouts": LAYOUTS}
+    spec = build({"M": (1, 8), "N": (1, 600)}, inputs={"x": fields}, dtypes=("float16", "bfloat16"))
+    expander = Expander(spec)
+    for seed in range(10):
+        signs = set()
+        for case in plan(spec, count=60, master=seed):
+            if case.values["x"].name == "offset":
+                above = materialize(spec, case).allocations["x"].view().astype(np.float64).mean() > 0
+                assert ("values x", f"offset {'above' if above else 'below'} 0") in expander.coordinates(case)
+                signs.add(above)
+        assert signs == {True, False}, seed
 
 
 @pytest.mark.parametrize(

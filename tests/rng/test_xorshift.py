@@ -98,3 +98,12 @@ def test_a_method_of_numpys_generators_is_answered_with_those_that_there_are():
     ):
         Xorshift128Plus(1).random()
     assert copy.deepcopy(Xorshift128Plus(1)).word() == Xorshift128Plus(1).word()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 63, 64, 1000, 12_345])
+def test_words_that_are_skipped_are_those_that_would_be_drawn(count: int) -> None:
+    """After ``skip(n)``, the next word is the one after n others."""
+    drawn, skipped = Xorshift128Plus(7), Xorshift128Plus(7)
+    drawn.words(count)
+    skipped.skip(count)
+    assert skipped.word() == drawn.word()
