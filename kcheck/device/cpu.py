@@ -360,7 +360,7 @@ class CpuBackend(CudaBackend):
         """
         arrays = {*spec.inputs, *spec.outputs}
         aliases = {name: output.alias or name for name, output in spec.outputs.items()}
-        allowed = {aliases.get(name, name) for name in spec.allow_races}
+        allowed = {spec.passed_name(aliases.get(name, name)) for name in spec.allow_races}
         told = []
         for finding in with_scratch(self._found, self._staging.garbled):
             rule, fix = finding.rule, finding.fix

@@ -229,7 +229,10 @@ def input_findings(
     spec: OpSpec, memories: Mapping[str, Allocation], after: Mapping[str, Bytes], kernel: str | None
 ) -> list[Finding]:
     """The findings about the guards of every allocation, and about inputs that changed."""
-    found = [guard_finding(memory, after[name], kernel) for name, memory in memories.items()]
+    found = [
+        guard_finding(replace(memory, name=spec.passed_name(name)), after[name], kernel)
+        for name, memory in memories.items()
+    ]
     writable = may_change(spec)
     found += [
         mutated_finding(memories[name], after[name], kernel)
@@ -281,7 +284,7 @@ def with_layouts(spec: OpSpec, case: Case, findings: Iterable[Finding]) -> tuple
     if spec.kernel is None or spec.kernel.kind == "numba":
         return tuple(findings)
     strided = {
-        name: f"{name} has the layout {layout}"
+        spec.passed_name(name): f"{spec.passed_name(name)} has the layout {layout}"
         for name, layout in case.layouts.items()
         if layout not in ("contiguous", "offset") and (name in spec.inputs or spec.outputs[name].alias is None)
     }

@@ -475,7 +475,9 @@ class LaunchingDevice:
             return ready.staged, ready.job
         self._unstage()
         staged = {
-            name: self._backend.stage(allocation, _buffer(spec, name, allocation, poison))
+            name: self._backend.stage(
+                replace(allocation, name=spec.passed_name(name)), _buffer(spec, name, allocation, poison)
+            )
             for name, allocation in arrays.allocations.items()
         }
         if spec.launch is None or shape is None:

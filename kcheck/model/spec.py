@@ -12,7 +12,17 @@ from typing import Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.model.baseline import Limit
-from kcheck.model.calls import Argument, CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
+from kcheck.model.calls import (
+    AccessorArg,
+    Argument,
+    CompileOptions,
+    Expression,
+    FunctionRef,
+    KernelRef,
+    LaunchSpec,
+    NameArg,
+    leaves,
+)
 from kcheck.model.levels import MILD, Level
 from kcheck.span import Span
 
@@ -324,6 +334,20 @@ class OpSpec:
     def runs(self) -> FunctionRef:
         """The function, launcher or kernel that runs the op, for the place of a message."""
         return self.function or self.launcher or self.kernel or self.reference
+
+    def passed_name(self, array: str) -> str:
+        """The name under which the kernel gets an array: an input that is replaced in place has that of the output
+        if ``args`` passes that one."""
+        given = leaves(self.launch.args) if self.launch is not None else ()
+        named = (
+            one.array if isinstance(one, AccessorArg) else one.name
+            for one in given
+            if isinstance(one, (AccessorArg, NameArg))
+        )
+        passed = dict.fromkeys(named)
+        if array in passed:
+            return array
+        return next((name for name in passed if name in self.outputs and self.outputs[name].alias == array), array)
 
     @property
     def functions(self) -> tuple[FunctionRef, ...]:

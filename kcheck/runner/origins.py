@@ -48,7 +48,7 @@ class FailureOrigins:
         if not failures:
             return verdict
         special = [one for one in failures if isinstance(one, Comparison) and self._is_new(one)]
-        sought = [(one, target) for one in failures if (target := _target(arrays, one)) is not None]
+        sought = [(one, target) for one in failures if (target := _target(spec, arrays, one)) is not None]
         targets = [target for _, target in sought]
         wrong = [one for one in failures if isinstance(one, Comparison) and checks_gaps]
         wanted = {*([VALUES] if special else ()), *(["initcheck", GAPS] if wrong else ())}
@@ -110,7 +110,7 @@ class FailureOrigins:
         yield from found.values()
 
 
-def _target(arrays: CaseArrays, failure: Failure) -> StoreTarget | None:
+def _target(spec: OpSpec, arrays: CaseArrays, failure: Failure) -> StoreTarget | None:
     """The element of a failure; None if it is not one."""
     if isinstance(failure, Comparison):
         name, index = failure.output, failure.worst
@@ -120,8 +120,8 @@ def _target(arrays: CaseArrays, failure: Failure) -> StoreTarget | None:
     if memory is None or index is None or len(index) != len(memory.shape):
         return None
     if isinstance(failure, Finding) and failure.rule == "guard":
-        return StoreTarget(memory.name, gap_offset(memory, index), 1)
-    return StoreTarget(memory.name, offset_of(index, memory.strides), memory.dtype.itemsize)
+        return StoreTarget(spec.passed_name(memory.name), gap_offset(memory, index), 1)
+    return StoreTarget(spec.passed_name(memory.name), offset_of(index, memory.strides), memory.dtype.itemsize)
 
 
 def _memory(arrays: CaseArrays, name: str) -> Allocation | None:

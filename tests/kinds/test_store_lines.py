@@ -150,6 +150,39 @@ outputs: {y: {shape: [M, N], layouts: [padded]}}
 """
 GAP_ARGS = "x, y, {M: int32}, {N: int32}, {stride: [x, 0], dtype: int32}, {stride: [y, 0], dtype: int32}"
 BLOCK = "compile: {constexprs: {BLOCK: 64}}\n"
+IN_PLACE = {
+    "numba": """
+from numba import cuda
+
+@cuda.jit
+def doubled(y, wrong):
+    i, (m, n) = cuda.threadIdx.x, y.shape
+    if i < m:
+        for j in range(n):
+            y[i, j] *= 2
+    if i == 0:
+        if wrong == 1:
+            y[m + 40, 0] = 1
+        if wrong == 3:
+            y[0, 1] = 7
+        if wrong == 4:
+            y[0, n] = 0
+    if wrong == 2 and i == 1:
+        y[0, 0] = 2
+""",
+    "cpp": """
+extern "C" __global__ void doubled(float* y, int m, int n, int row, int wrong) {
+  int i = threadIdx.x;
+  if (i < m)
+    for (int j = 0; j < n; ++j)
+      y[i * row + j] *= 2;
+  if (i == 0 && wrong == 1) y[(m + 40) * row] = 1;
+  if (i == 1 && wrong == 2) y[0] = 2;
+  if (i == 1 && wrong == 3) y[row + 1] = 7;
+  if (i == 0 && wrong == 4) y[n] = 0;
+}
+""",
+}
 LANGUAGES = {
     "numba": ("kernels/n.py", NUMBA, 'launch: {args: [x, y], grid: ["ceildiv(N, 64)"], block: [64]}'),
     "cpp": ("kernels/c.cu", CPP, ""),
@@ -301,3 +334,37 @@ def test_a_store_that_no_thread_executes_is_named(project: KindsProject) -> None
     (finding, *_) = placed(project.report("specs/never.yaml")["never"], "unwritten")
     assert finding["message"].endswith("; no thread executes the store to y at line 4")
     assert Path(finding["place"]["file"]).name == "never.cu"
+
+
+@pytest.mark.parametrize("language", ["numba", "cpp"])
+def test_an_array_that_is_replaced_in_place_has_the_name_that_the_kernel_gets(
+    project: KindsProject, language: str
+) -> None:
+    """An access out of bounds, a race, a wrong element and a changed gap of ``y``, which replaces ``x``."""
+    project.write("references/place.py", "def doubled(x):\n    return 2 * x\n")
+    path = {"numba": "kernels/place.py", "cpp": "kernels/place.cu"}[language]
+    project.write(path, IN_PLACE[language])
+    number = "{M: int32}, {N: int32}, {stride: [y, 0], dtype: int32}, {wrong: int32}"
+    args = f"y, {number}" if language == "cpp" else "y, wrong"
+    keys = f"""
+    kernel: {path}:doubled
+    reference: references/place.py:doubled
+    dims: {{M: [3], N: [5], wrong: [0, 1, 2, 3, 4]}}
+    inputs: {{x: {{shape: [M, N], values: [uniform], layouts: [padded]}}}}
+    outputs: {{y: {{shape: [M, N], alias: x}}}}
+    launch: {{args: [{args}], grid: [1], block: [32]}}
+    examples: [{", ".join(f"{{dims: {{wrong: {n}}}}}" for n in range(5))}]
+    cases: {{count: 0}}
+    """
+    project.spec(f"place_{language}", keys)
+    report = project.report(f"specs/place_{language}.yaml", "--sanitize", "all")[f"place_{language}"]
+    right, beyond, race, element, gap = report["cases"]
+    assert right["status"] == "passed"
+    for case, rule in ((beyond, "memcheck"), (race, "racecheck"), (gap, "guard")):
+        finding = next(one for one in case["findings"] if one["rule"] == rule)
+        assert finding["array"] == "y", finding
+        assert "y[" in finding["message"] + str(finding.get("fix")), finding
+        assert not re.search(r"\bx\b", finding["message"]), finding
+        assert finding["place"] is not None
+    (wrong,) = [one for one in element["comparisons"] if not one["passed"]]
+    assert wrong["place"] is not None
