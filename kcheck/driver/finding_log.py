@@ -21,7 +21,7 @@ from kcheck.span import as_typed
 
 _COUNT = struct.Struct("<Q")
 _INDENT = " " * 8
-Site: TypeAlias = tuple[str, str, bool, str | None, tuple[str, int] | None]
+Site: TypeAlias = tuple[str, str, str | None, tuple[str, int] | None]
 
 
 class FindingLog:
@@ -54,7 +54,10 @@ class FindingLog:
         return not self._slots
 
     def report(self, finding: Finding) -> None:
-        """Report a finding, unless its rule is off."""
+        """Report a finding, unless its rule is off. A note has no fix, and whether a result of a program is wrong is
+        not known here, so it is not reported."""
+        if finding.note:
+            return
         told = finding.at_level(self._levels.get(finding.rule, "error"))
         if told is None:
             return
@@ -72,8 +75,6 @@ class FindingLog:
 
     def _tell(self, finding: Finding, slot: int) -> None:
         print("\n".join(told(finding)), file=self._stream, flush=True)
-        if finding.note:
-            return  # the summary counts errors and warnings
         if self._file is None:
             self._file, self._name = tempfile.mkstemp(dir=os.path.dirname(self._path), prefix="counts-")
         line = json.dumps(
@@ -86,7 +87,7 @@ class FindingLog:
 def _site(finding: Finding) -> Site:
     """Findings with the same key are equal, and only the first one is reported."""
     line = None if finding.place is None else (finding.place.file, finding.place.line)
-    return (finding.rule, finding.severity, finding.note, finding.kernel, line)
+    return (finding.rule, finding.severity, finding.kernel, line)
 
 
 def collected(path: str) -> list[Finding]:
@@ -133,7 +134,7 @@ def told(finding: Finding) -> list[str]:
             → guard the access
     """
     where = f"{_place(finding.place)}: " if finding.place else ""
-    warning = "note: " if finding.note else "warning: " if finding.severity == "warn" else ""
+    warning = "warning: " if finding.severity == "warn" else ""
     kernel = f" in {finding.kernel}" if finding.kernel else ""
     lines = [f"kcheck: {where}{warning}{finding.rule}{kernel}: {finding.message}"]
     if finding.place and (source := linecache.getline(finding.place.file, finding.place.line).strip()):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kcheck.driver.finding_log import summary
+import io
+from pathlib import Path
+
+from kcheck.driver.finding_log import FindingLog, collected, summary
 from kcheck.model import Finding
 from kcheck.span import Span
 
@@ -26,3 +29,14 @@ def test_code_that_does_not_load_needs_no_hint() -> None:
 
 def test_a_program_without_findings_has_no_summary() -> None:
     assert summary([]) == []
+
+
+def test_notes_are_not_reported(tmp_path: Path) -> None:
+    """Correct kernels have them: copies of one value that differ in the last bits after a contracted product."""
+    stream, path = io.StringIO(), str(tmp_path / "findings")
+    log = FindingLog(path, {}, stream)
+    log.report(Finding("racecheck", "threads store copies of one value that differ", severity="warn", note=True))
+    assert log.is_empty
+    log.report(Finding("racecheck", "writes y[0]", severity="warn", kernel="add"))
+    assert stream.getvalue() == "kcheck: warning: racecheck in add: writes y[0]\n"
+    assert [finding.message for finding in collected(path)] == ["writes y[0]"]
