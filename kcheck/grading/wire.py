@@ -16,7 +16,7 @@ from kcheck.model.launch_facts import LaunchFacts
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_NARROW = ("16-bit", "tf32")
+_NARROW = ("16-bit", "16-bit sums", "tf32")
 _MOST_TEXT = 4000
 _MOST_FINDINGS = 200
 

@@ -13,7 +13,7 @@ class LaunchFacts:
     Attributes:
         float_atomics: an atomic operation adds floats, in an unspecified order; None: unknown.
         narrow_floats: the formats narrower than float32 to which the code rounds: ``16-bit`` in arithmetic,
-            ``tf32`` in matrix products; None: unknown.
+            ``16-bit sums`` and ``tf32`` in matrix products; None: unknown.
         tensor_sums: the sums in float32 that tensor cores truncate; empty if unknown.
     """
 

@@ -296,6 +296,36 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
         assert all(note.endswith("or set 'compute: float16'") for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("narrow", "first", "terms", "notes"),
+    [
+        pytest.param({"16-bit sums"}, 0, 64, 1, id="sums in float16"),
+        pytest.param({"16-bit"}, 0, 64, 0, id="only other arithmetic is in float16"),
+        pytest.param({"16-bit sums"}, 0, 48, 0, id="a tile of terms is left out"),
+        pytest.param({"16-bit sums"}, 60_000, 64, 1, id="a sum overflows on its way"),
+    ],
+)
+def test_matrix_products_that_are_summed_in_float16_are_told_from_a_bug(
+    bench: Bench, narrow: set[str], first: float, terms: int, notes: int
+) -> None:
+    """Their errors grow with the number of terms, so the note does not ask how large they are."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal(shape).astype(np.float16) for shape in ((8, 64), (64, 8)))
+    if first:
+        a[0, :4], b[:4, 0] = 1, (first, first, -first, -first)
+    total = np.zeros((8, 8), np.float16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(terms):
+            total = total + a[:, k : k + 1] * b[k : k + 1]
+    spec = bench.spec("def ref(a, b):\n    return a @ b\n", {"a": "float16", "b": "float16"}, {"y": "float16"})
+    arrays = bench.arrays(spec, {"a": a, "b": b}, {"y": (8, 8)})
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": total}, facts=LaunchFacts(None, frozenset(narrow))))
+    assert found.status is Status.FAILED
+    assert [note.partition(": sum matrix products in float32")[0] for note in found.notes] == [
+        "op: y is within the rounding of float16 arithmetic"
+    ] * notes
+
+
 TF32 = frozenset({"tf32"})
 
 

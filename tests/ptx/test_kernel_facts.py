@@ -18,6 +18,14 @@ from kcheck.ptx.compile import lower
 from kcheck.ptx.lowering.kernel import suitable_width
 from kcheck.ptx.syntax.parser import parse
 
+F16_PRODUCT = """
+mma.sync.aligned.m16n8k16.row.col.{d}.f16.f16.{d} {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}},
+    {{%f0, %f1, %f2, %f3}};
+"""
+WMMA_F16 = """
+wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7},
+    {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, {%r0, %r1, %r2, %r3};
+"""
 TF32_PRODUCT = """
 mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f0, %f1, %f2, %f3};
 """
@@ -53,6 +61,9 @@ def test_only_an_atomic_addition_of_floats_depends_on_the_order(instruction, add
         ("add.rn.f16 %h0, %h1, %h2;", {"16-bit"}),
         ("fma.rn.bf16x2 %r0, %r1, %r2, %r3;", {"16-bit"}),
         (TF32_PRODUCT, {"tf32"}),
+        (F16_PRODUCT.format(d="f16"), {"16-bit sums"}),
+        (WMMA_F16, {"16-bit sums"}),
+        (F16_PRODUCT.format(d="f32"), set()),
         ("max.f16 %h0, %h1, %h2;", set()),
         ("cvt.f32.f16 %f0, %h1;", set()),
         ("add.f32 %f0, %f1, %f2;", set()),
@@ -60,12 +71,6 @@ def test_only_an_atomic_addition_of_floats_depends_on_the_order(instruction, add
 )
 def test_arithmetic_in_16_bits_and_tf32_products_round_and_moves_do_not(instruction, formats):
     assert narrow_floats(reached(instruction)) == formats
-
-
-F16_PRODUCT = """
-mma.sync.aligned.m16n8k16.row.col.{d}.f16.f16.{d} {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}},
-    {{%f0, %f1, %f2, %f3}};
-"""
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,17 @@ def adds_floats_atomically(functions: Iterable[Function]) -> bool:
 
 def narrow_floats(functions: Iterable[Function]) -> frozenset[str]:
     """The formats narrower than float32 to which a kernel rounds: ``16-bit`` where arithmetic is done in 16-bit
-    floats, ``tf32`` where the operands of matrix products are."""
+    floats, ``16-bit sums`` where matrix products are summed in float16, ``tf32`` where their operands are."""
     found = set()
     for i in operations(functions):
         if isinstance(i, Instruction):
             if i.opcode in _ROUNDS and not _NARROW_FLOATS.isdisjoint(i.modifiers):
                 found.add("16-bit")
-            if i.opcode in ("mma", "wmma") and "mma" in (i.opcode, *i.modifiers) and "tf32" in i.modifiers:
-                found.add("tf32")
+            if i.opcode in ("mma", "wmma") and "mma" in (i.opcode, *i.modifiers):
+                if "tf32" in i.modifiers:
+                    found.add("tf32")
+                if "f16" in i.modifiers and "f32" not in i.modifiers:
+                    found.add("16-bit sums")
     return frozenset(found)
 
 
