@@ -122,6 +122,12 @@ static int pointer_attribute(u64 out, u64 number, u64 address) {
     if (!error) memcpy((void *)out, &value, wide >> (u32)number & 1 ? 8 : 4);
     return error;
 }
+static int pool_attribute(u64 pool, u64 number, u64 out) {
+    u64 value = 0;
+    int error = REMOTE("cuMemPoolGetAttribute", pool, number, A(&value));
+    if (!error) memcpy((void *)out, &value, (u32)number <= 3 ? 4 : 8);
+    return error;
+}
 extern const char *cudaGetErrorString(int), *cudaGetErrorName(int);
 static int error_string(u64 number, u64 out) { *(const char **)out = cudaGetErrorString((int)number); return 0; }
 static int error_name(u64 number, u64 out) { *(const char **)out = cudaGetErrorName((int)number); return 0; }
@@ -131,6 +137,6 @@ const struct named kc_code_calls[] = {
     {"kcheckLibraryLoad", library_load}, {"cuModuleLoadData", module_load}, {"cuModuleLoadDataEx", module_load},
     {"cuModuleLoadFatBinary", module_load}, {"cuLibraryLoadData", module_load}, {"cuModuleLoad", module_load_file},
     {"cuLaunchKernel", launch_kernel}, {"cuLaunchCooperativeKernel", launch_cooperative}, {"cuFuncGetName", function_name},
-    {"cuPointerGetAttribute", pointer_attribute}, {"cuGetErrorString", error_string}, {"cuGetErrorName", error_name},
+    {"cuPointerGetAttribute", pointer_attribute}, {"cuMemPoolGetAttribute", pool_attribute}, {"cuGetErrorString", error_string}, {"cuGetErrorName", error_name},
     {"cuGetExportTable", no_export_table}, {NULL, NULL},
 };
