@@ -147,7 +147,7 @@ def _written(source: str, folder: Path) -> Path:
 
 
 class _Refusing(importlib.abc.MetaPathFinder):
-    """Says which library is not there, before CuPy loads it."""
+    """Refuses libraries before CuPy loads them."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         if name in _LIBRARIES:
