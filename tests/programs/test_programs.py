@@ -132,6 +132,18 @@ def test_a_stripped_program_says_how_to_link(modes: Path, tmp_path: Path) -> Non
     assert "-cudart shared" in err
 
 
+@pytest.mark.parametrize("name", ["libcublas.so.13", "libcufft.so.12", "libnccl.so.2"])
+def test_a_library_with_machine_code_only_is_named_at_the_start(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty.c").write_text("int library_call(void) { return 7; }\n")
+    (tmp_path / "main.c").write_text("int library_call(void);\nint main(void) { return library_call(); }\n")
+    link = [f"-Wl,-soname,{name}", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(["cc", "-shared", "-fPIC", *link, "-o", name, "empty.c"], cwd=tmp_path, check=True)
+    subprocess.run(["cc", "-o", "main", "main.c", name, "-Wl,-rpath,$ORIGIN"], cwd=tmp_path, check=True)
+    code, _, err = run(tmp_path / "main")
+    assert f"kcheck: {name} contains machine code only, which the cpu device cannot run" in err
+    assert code == 7
+
+
 def test_a_missing_compiler_is_named(modes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
