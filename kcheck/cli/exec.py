@@ -145,7 +145,7 @@ def _unused(words: Sequence[str]) -> str:
     """The message about a program that never used the device, so that nothing was checked."""
     return (
         f"kcheck: {shlex.join(words)} did not use the device, so nothing was checked: kcheck exec runs Python "
-        "programs that use numba.cuda, Triton or cuda.core, and programs that nvcc built (docs/programs.md)"
+        "programs that use numba.cuda, Triton, CuPy or cuda.core, and programs that nvcc built (docs/programs.md)"
     )
 
 

@@ -28,6 +28,7 @@ from dataclasses import field, replace
 from kcheck.dataclass import dataclass
 from kcheck.ptx.sanitizers.race.layout import (
     ACQUIRE,
+    KNOWN_BITS,
     ORDERED,
     RESETS,
     SCOPE,
@@ -48,6 +49,11 @@ _ORDERED = ORDERED - (1 << 32)
 """As the 32-bit integer that the callback returns."""
 _ENOUGH = 32
 """The most races of one kind that are examined between grid barriers: to show that there is no path takes long."""
+_OFTEN = 3
+"""A set that is asked for so often is written out."""
+_MOST_ASKED = 64
+_TABLE_AFTER, _TABLE_LIMIT = 256, 1 << 24
+"""After so many questions of a block, code gets a table of what all its threads know; its most entries."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +69,15 @@ class KnownAccesses:
     block: int
     before: dict[int, int] = field(default_factory=dict)
     includes: tuple[KnownAccesses, ...] = ()
+
+
+@dataclass(slots=True)
+class _Asked:
+    """How often a set was asked for. Once that is often, what it contains, as :func:`_written_out` returns it."""
+
+    node: KnownAccesses
+    count: int = 0
+    content: dict[int, dict[int, int]] | None = None
 
 
 @dataclass(slots=True)
@@ -96,6 +111,8 @@ class Clocks:
         self._refused: dict[tuple[int, int, int], int] = {}
         self._pending: dict[int, KnownAccesses] = {}  # what a thread observed when it took a lock, until a fence …
         self._pending_within: dict[int, KnownAccesses] = {}  # … which may be for the block only
+        self._asked: dict[int, _Asked] = {}  # by id of the set
+        self._table: ctypes.Array[ctypes.c_uint32] | None = None
         self._grants = 0  # SCOPE or ACQUIRE, in an order that has more
         self._others: dict[int, Clocks] = {}  # the orders of the same events with a grant
 
@@ -111,6 +128,9 @@ class Clocks:
         for table in self._tables:
             table.clear()
         self._observed.clear()
+        self._asked.clear()
+        if not self._grants:
+            self._table, self._state.known_blocks = None, 0
 
     @property
     def _tables(self) -> tuple[dict[int, KnownAccesses], ...]:
@@ -186,11 +206,13 @@ class Clocks:
         state = self._state
         before = {ALL: state.barrier, thread: state.now}
         warp = thread // 32
-        synced = state.synced[warp]
-        for lane in range(32):
-            known = max(synced, self._lanes[thread * 32 + lane])
-            if known > state.barrier and 32 * warp + lane != thread:
-                before[32 * warp + lane] = known
+        synced, barrier = state.synced[warp], state.barrier
+        lanes = self._lanes[thread * 32 : thread * 32 + 32]
+        if max(synced, *lanes) > barrier:
+            for lane, met in enumerate(lanes):
+                known = max(synced, met)
+                if known > barrier and 32 * warp + lane != thread:
+                    before[32 * warp + lane] = known
         is_wide = not within or self._grants == SCOPE
         self._observe(thread, self._pending_within.pop(thread, None))
         if is_wide:
@@ -202,14 +224,22 @@ class Clocks:
             self._fenced[thread] = made
 
     def _strong(self, t0: int, access: Strong) -> None:
-        addresses = (ctypes.c_uint64 * 32).from_address(access.addresses)
-        block = self._state.start
+        addresses = (ctypes.c_uint64 * 32).from_address(access.addresses)[:]
+        block, now, mask, writes = self._state.start, self._state.now, access.mask, access.writes
+        # An atomic publishes what its thread has fenced. Most atomics add up numbers, in threads without a fence.
+        adds = bool(access.reads) and not (access.releases or self._fenced or self._fenced_within)
         for k in range(32):
             lane = k ^ access.order
-            if not access.mask >> lane & 1:
+            if not mask >> lane & 1:
                 continue
             thread = t0 + lane
             place = self._places.get(addresses[lane])
+            if adds and (place is None or place.everywhere is place.within is None):
+                if place is not None:
+                    self._observed.setdefault(addresses[lane], {}).setdefault(thread, now)
+                elif writes >> lane & 1:
+                    self._places[addresses[lane]] = _ClockPlace()
+                continue
             if access.reads and place is not None:
                 self._observed.setdefault(addresses[lane], {}).setdefault(thread, self._state.now)
                 within = place.within if place.block == block else None
@@ -220,7 +250,7 @@ class Clocks:
                 else:
                     self._observe(thread, place.everywhere)
                     self._observe(thread, within)
-            if access.writes >> lane & 1:
+            if writes >> lane & 1:
                 if access.releases:
                     self._state.now += 1
                     self._fence(thread, bool(access.within))
@@ -282,6 +312,9 @@ class Clocks:
         if n < 0 or first is None:
             return 0
         block = self._starts[n]
+        if (content := self._content(first)) is not None:
+            before = content.get(block, {})
+            return int(stamp < max(before.get(ALL, 0), before.get(other, 0)))
         seen: set[int] = set()
         left = [first]
         while left:
@@ -293,6 +326,54 @@ class Clocks:
                 return 1
             left.extend(node.includes)
         return 0
+
+    def _content(self, node: KnownAccesses) -> dict[int, dict[int, int]] | None:
+        """What a set contains, or None until it was asked for often: to search it is then faster."""
+        asked = self._asked.get(id(node))
+        if asked is None:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            asked = self._asked[id(node)] = _Asked(node)
+        asked.count += 1
+        if asked.count >= _OFTEN and asked.content is None:
+            asked.content = _written_out(node)
+        if asked.count == _TABLE_AFTER and node is self._knows.get(ALL) and not self._grants and asked.content:
+            self._make_table(asked.content)
+        return asked.content
+
+    def _make_table(self, content: dict[int, dict[int, int]]) -> None:
+        """Let the code look up what all threads of the block know: ``RaceState.known``. They cannot forget it."""
+        starts = self._starts[:-1]
+        width = 2 + max((thread for before in content.values() for thread in before), default=0)
+        if not starts or len(starts) >> KNOWN_BITS or len(starts) * width > _TABLE_LIMIT:
+            return
+        table = (ctypes.c_uint32 * (len(starts) * width))()
+        for n, start in enumerate(starts):
+            table[n * width] = start
+            if (before := content.get(start)) is not None:
+                everyone = before.get(ALL, 0)
+                for thread in range(width - 1):
+                    table[n * width + 1 + thread] = max(everyone, before.get(thread, 0))
+        self._table, self._state.known = table, ctypes.addressof(table)
+        self._state.known_threads, self._state.known_blocks = width - 1, len(starts)
+
+
+def _written_out(first: KnownAccesses) -> dict[int, dict[int, int]]:
+    """By block and thread, the stamp before which accesses are in a set."""
+    content: dict[int, dict[int, int]] = {}
+    seen, left = {id(first)}, [first]
+    while left:
+        node = left.pop()
+        if node.before:
+            before = content.setdefault(node.block, {})
+            for thread, stamp in node.before.items():
+                if before.get(thread, 0) < stamp:
+                    before[thread] = stamp
+        for each in node.includes:
+            if id(each) not in seen:
+                seen.add(id(each))
+                left.append(each)
+    return content
 
 
 def _of(table: dict[int, KnownAccesses], thread: int) -> KnownAccesses | None:

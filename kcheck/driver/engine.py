@@ -1,7 +1,7 @@
 """The device process of a program that is not Python: it serves the driver calls of ``native/client.c``.
 
 ``kcheck exec`` starts it when a program makes its first CUDA call (:mod:`kcheck.driver.engines`), and it ends with
-the program: the control connection is then closed. Each thread of the program has a connection, and a thread here.
+either, even during a launch (:func:`wait_for_end`). Each thread of the program has a connection, and one here.
 A call is a fixed message: a name, twelve words, and whether the program wants what kernels printed.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import socket
 import struct
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kcheck.alignment import align_up
@@ -185,17 +187,16 @@ class Engine:
         )
         return table["cuLaunchKernelEx"].function(ctypes.addressof(config), kernel, 0, extra)
 
-    def serve(self, control: socket.socket) -> None:
-        """Serve until the program has ended."""
+    def serve(self, control: socket.socket, owner: int) -> None:
+        """Serve until the program has ended, or ``kcheck exec``, which closes ``owner``."""
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self._path)
         listener.listen(THREADS)
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
         hello = _HELLO.pack(self.pages.scratch, self.pages.size, self.pages.scratch, SCRATCH)
         socket.send_fds(control, [hello], [self.pages.file])
-        while control.recv(64):
-            pass
-        self._host.left()
+        if wait_for_end(control, owner):
+            self._host.left()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -245,6 +246,21 @@ class Engine:
         return Result.NOT_SUPPORTED
 
 
+def wait_for_end(control: socket.socket, owner: int) -> bool:
+    """Wait for the end of a program, or of ``kcheck exec``; whether it is that of the program.
+
+    A child that the program has made without handlers of fork keeps the control connection open, so the process
+    itself is watched, too. The system knows its number here; that in the program's own container may be another.
+    """
+    pid, _, _ = struct.unpack("3i", control.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    ends = select.poll()
+    ends.register(control, 0)  # POLLHUP
+    ends.register(owner, 0)
+    with suppress(OSError):  # has just ended: the connection says so, too
+        ends.register(os.pidfd_open(pid), select.POLLIN)
+    return owner not in [file for file, _ in ends.poll()]
+
+
 def _received(connection: socket.socket) -> bytes:
     """The next message; less than one at the end of the thread, or if the program was killed."""
     try:
@@ -272,15 +288,15 @@ def _converting(call: DriverCall) -> Callable[[list[int]], Result | None]:
 
 
 def main() -> None:
-    """``python -m kcheck.driver.engine FOLDER PID``, with the control connection as stdin."""
-    folder, pid = sys.argv[1], int(sys.argv[2])
+    """``python -m kcheck.driver.engine FOLDER PID OWNER``, with the control connection as stdin."""
+    folder, pid, owner = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     control = socket.socket(fileno=os.dup(0))
     try:
         engine = Engine(dict(os.environ), folder, pid)
     except DeviceUnavailable as fault:
         print(f"kcheck: {fault}", file=sys.stderr)
         sys.exit(_INTERNAL_ERROR)
-    engine.serve(control)
+    engine.serve(control, owner)
     Path(folder, f"engine-{pid}").unlink(missing_ok=True)
     sys.stderr.flush()
     os._exit(0)  # other threads may be in kernels that do not end

@@ -40,6 +40,7 @@ class Engines:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.path.join(folder, "device"))
         self._listener.listen(64)
+        self._watched, self._open = os.pipe()  # the second end is closed when this process ends, however it ends
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -61,11 +62,13 @@ class Engines:
                 "kcheck.driver.engine",
                 self._folder,
                 str(struct.unpack("<Q", hello)[0]),
+                str(self._watched),
             ]
             # Its own process group: Ctrl-C is for the program, whose end ends the device process.
             process = subprocess.Popen(
                 words,
                 stdin=connection.fileno(),
+                pass_fds=[self._watched],
                 env=self._plain,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -80,6 +83,8 @@ class Engines:
                 process.wait(timeout=10)
             except subprocess.TimeoutExpired:
                 process.kill()
+        os.close(self._watched)
+        os.close(self._open)
 
 
 def _without_blanks(library: Path, folder: str) -> str:

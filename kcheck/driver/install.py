@@ -121,7 +121,8 @@ def install(
     patch_devices(machine)
     code, streams = library.LoadedLibraries(machine, assembler(machine.cc, cache)), stream.Streams()
     Repeats(code, streams.wait).patch()
-    stub = Stub(write_stub(chosen.cache), _calls(machine, code, streams))
+    table = _calls(machine, code, streams)
+    stub = Stub(write_stub(chosen.cache, table), table)
 
     def forsake() -> None:
         if machine.is_initialized and not machine.survives_fork:

@@ -19,6 +19,8 @@ from kcheck.driver.result import DriverFault, Result
 _CONTEXT, _MEMORY_TYPE, _DEVICE_POINTER, _HOST_POINTER = 1, 2, 3, 4
 _SYNC_MEMOPS, _BUFFER_ID, _IS_MANAGED, _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE, _MAPPED = 6, 7, 8, 9, 11, 12, 13
 _HOST_MEMORY, _DEVICE_MEMORY = 1, 2  # CUmemorytype
+_POOL_FLAGS = (1, 2, 3)  # CU_MEMPOOL_ATTR_REUSE_*, of 4 bytes
+_POOL_THRESHOLD, _POOL_RESERVED, _POOL_USED, _POOL_MOST = 4, (5, 6), 7, 8
 _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _WIDE = {_CONTEXT, _DEVICE_POINTER, _HOST_POINTER, _BUFFER_ID, _RANGE_START, _RANGE_SIZE}
 
@@ -212,23 +214,29 @@ def _queries(machine: Machine) -> Table:
 
 
 def _pools(machine: Machine, wait: Wait) -> Table:
-    """Stream-ordered allocation. Pools do not retain freed memory."""
-    pools: Handles[None] = Handles()
-    default = pools.add(None)
+    """Stream-ordered allocation. Pools do not retain freed memory, so what is reserved is what is used."""
+    pools: Handles[dict[int, int]] = Handles()
+    default = pools.add({})
     chosen = [default]
+    taken: dict[int, tuple[dict[int, int], int]] = {}  # by address: the attributes of the pool, and the bytes
 
     def choose(device: int, pool: int) -> None:
         pools[pool]
         chosen[0] = pool
 
     def allocate(out: int, size: int, pool: int, stream: int) -> None:
-        pools[pool]
+        values = pools[pool]
         wait(stream)
         _allocate(machine, out, size, MemoryKind.DEVICE)
+        taken[get_u64(out)] = values, size
+        values[_POOL_USED] = values.get(_POOL_USED, 0) + size
+        values[_POOL_MOST] = max(values.get(_POOL_MOST, 0), values[_POOL_USED])
 
     def free(address: int, stream: int) -> None:
         wait(stream)
         _free(machine.memory, address, MemoryKind.DEVICE, MemoryKind.MANAGED)
+        values, size = taken.pop(address, ({}, 0))
+        values[_POOL_USED] = values.get(_POOL_USED, 0) - size
 
     def destroy(pool: int) -> None:
         pools.pop(pool)
@@ -236,8 +244,23 @@ def _pools(machine: Machine, wait: Wait) -> Table:
             chosen[0] = default
 
     def attribute(pool: int, number: int, out: int) -> None:
-        pools[pool]
-        put_u64(out, 0)
+        values = pools[pool]
+        if not 0 < number <= _POOL_MOST:
+            raise DriverFault(Result.INVALID_VALUE)
+        kept = number + 2 if number in _POOL_RESERVED else number
+        value = values.get(kept, int(number in _POOL_FLAGS))
+        (put_u32 if number in _POOL_FLAGS else put_u64)(out, value)
+
+    def set_attribute(pool: int, number: int, at: int) -> None:
+        values = pools[pool]
+        if number in _POOL_FLAGS:
+            values[number] = get_u32(at)
+        elif number == _POOL_THRESHOLD:
+            values[number] = get_u64(at)
+        elif number in (_POOL_MOST, _POOL_MOST - 2) and get_u64(at) == 0:
+            values[_POOL_MOST] = values.get(_POOL_USED, 0)
+        else:
+            raise DriverFault(Result.INVALID_VALUE)
 
     def known(pool: int, *rest: int) -> None:
         pools[pool]
@@ -248,9 +271,9 @@ def _pools(machine: Machine, wait: Wait) -> Table:
         "cuDeviceSetMemPool": DriverCall("iz", choose),
         "cuMemGetDefaultMemPool": DriverCall("ppi", lambda out, location, kind: put_u64(out, default)),
         "cuMemGetMemPool": DriverCall("ppi", lambda out, location, kind: put_u64(out, chosen[0])),
-        "cuMemPoolCreate": DriverCall("pp", lambda out, properties: put_u64(out, pools.add(None))),
+        "cuMemPoolCreate": DriverCall("pp", lambda out, properties: put_u64(out, pools.add({}))),
         "cuMemPoolDestroy": DriverCall("z", destroy),
-        "cuMemPoolSetAttribute": DriverCall("zip", known),
+        "cuMemPoolSetAttribute": DriverCall("zip", set_attribute),
         "cuMemPoolGetAttribute": DriverCall("zip", attribute),
         "cuMemPoolSetAccess": DriverCall("zpz", known),
         "cuMemPoolGetAccess": DriverCall("pzp", lambda out, pool, location: put_u32(out, _READ_WRITE)),

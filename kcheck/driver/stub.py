@@ -17,6 +17,7 @@ import tempfile
 import threading
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
@@ -25,8 +26,9 @@ from kcheck.driver.result import Result
 from kcheck.errors import DeviceUnavailable
 
 SONAME = "libcuda.so.1"
-SLOTS = 1024
+SLOTS = 2048
 # Names that are looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by C programs.
+# Programs that look up more (CuPy) need Stub.answer_dlsym.
 EXPORTS = ("cuGetProcAddress_v2", "cuGetProcAddress", "cuInit", "cuDriverGetVersion", "cuGetExportTable")
 
 _ALWAYS = frozenset({"cuGetProcAddress_v2", "cuGetProcAddress", "cuGetErrorName", "cuGetErrorString"})
@@ -54,15 +56,26 @@ class Stub:
                 "ppiz", lambda name, out, version, flags: self._get_proc_address(name, out, 0, 0, 0)
             ),
         }
-        self._slot_of: dict[str, int] = {}
         self._callbacks: list[object] = []
         self._lock = threading.Lock()
         self.refused: Counter[str] = Counter()
         for slot in range(SLOTS):
             self._slots[slot] = self._zero
+        self._slot_of = {name: slot for slot, name in enumerate(exported(calls))}
         for name in EXPORTS:
             self._trampoline(name)
         atexit.register(self.silence)
+
+    def answer_dlsym(self) -> None:
+        """Fill the slots of all functions that :func:`write_stub` has exported, which takes a few milliseconds."""
+        for name in exported(self._calls):
+            self._trampoline(name)
+
+    def wrap(self, name: str, wrapper: Callable[[int], int]) -> None:
+        """Call another native function for a name: what ``wrapper`` returns for the address of this one."""
+        self._trampoline(name)
+        slot = self._slot_of[name]
+        self._slots[slot] = wrapper(self._slots[slot] or 0)
 
     def silence(self) -> None:
         """Point every slot at the native function that returns 0: calls no longer reach Python."""
@@ -85,17 +98,19 @@ class Stub:
 
     def _trampoline(self, name: str) -> int:
         with self._lock:
-            slot = self._slot_of.get(name)
-            if slot is None:
-                slot = len(self._slot_of)
-                if slot == SLOTS:
-                    raise MemoryError(f"more than {SLOTS} driver functions requested")
-                self._slot_of[name] = slot
+            slot = self._slot_of.setdefault(name, len(self._slot_of))
+            if slot >= SLOTS:
+                raise MemoryError(f"more than {SLOTS} driver functions requested")
+            if self._slots[slot] == self._zero:
                 self._slots[slot] = self._callback(name)
         return self._jumps + self._step * slot
 
     def _callback(self, name: str) -> int:
-        call = self._calls.get(name) or DriverCall("", lambda: self._refuse(name))
+        call = (
+            self._calls.get(name)
+            or self._calls.get(name.removesuffix("_v2"))
+            or DriverCall("", lambda: self._refuse(name))
+        )
         callback = call.callback(name, _report_crash)
         self._callbacks.append(callback)
         return _address(callback)
@@ -117,7 +132,15 @@ def _report_crash(name: str, crash: BaseException) -> None:
     traceback.print_exception(crash)
 
 
-def write_stub(folder: Path) -> Path:
+def exported(calls: Table) -> list[str]:
+    """The functions that the stub exports, in the order of their slots. A name of CUDA's header often stands for
+    one with ``_v2``."""
+    more = sorted(calls.keys() - set(EXPORTS))
+    versions = [f"{name}_v2" for name in more if not name.endswith("_v2") and f"{name}_v2" not in calls]
+    return [*EXPORTS, *more, *versions]
+
+
+def write_stub(folder: Path, calls: Table) -> Path:
     """The path of the stub in a cache folder, written if it is missing or differs. Its name contains a digest of
     its content, so that versions do not clash. It is written to a temporary file and moved into place, so that two
     processes may do so at once. If the folder is not writable, a temporary folder is used.
@@ -125,7 +148,7 @@ def write_stub(folder: Path) -> Path:
     Raises:
         DeviceUnavailable: there is no trampoline for this machine, or no writable folder.
     """
-    image = shared_object(SONAME, EXPORTS, SLOTS, platform.machine())
+    image = shared_object(SONAME, exported(calls), SLOTS, platform.machine())
     name = f"libcuda-{hashlib.blake2b(image, digest_size=8).hexdigest()}.so.1"
     for parent in (folder, None):
         try:

@@ -147,6 +147,30 @@ def test_registered_memory_is_its_own_device_pointer(api: Api) -> None:
     fails(api, Result.INVALID_VALUE, "cuMemHostGetDevicePointer", 0, at, 0)
 
 
+def test_a_pool_keeps_its_attributes_and_counts_its_bytes(api: Api) -> None:
+    """Attributes 1 to 3 are flags of 4 bytes, which are set; 4 is a threshold; 7 and 8 are the bytes in use, now
+    and at most."""
+    pool = api.u64("cuDeviceGetDefaultMemPool", 0)
+    value = ctypes.c_uint64(7 << 32)
+    at = ctypes.addressof(value)
+
+    def get(number: int) -> int:
+        api("cuMemPoolGetAttribute", pool, number, at)
+        return value.value
+
+    assert get(1) == 7 << 32 | 1
+    value.value = 1 << 40
+    api("cuMemPoolSetAttribute", pool, 4, at)
+    first, second = (api.u64("cuMemAllocFromPoolAsync", size, pool, 0) for size in (100, 20))
+    api("cuMemFreeAsync", first, 0)
+    assert [get(number) for number in (4, 5, 7, 8)] == [1 << 40, 20, 20, 120]
+    value.value = 0
+    api("cuMemPoolSetAttribute", pool, 8, at)
+    assert get(8) == 20
+    api("cuMemFreeAsync", second, 0)
+    fails(api, Result.INVALID_VALUE, "cuMemPoolGetAttribute", pool, 9, at)
+
+
 def test_memory_info_counts_live_bytes(api: Api) -> None:
     """Free memory falls by what is allocated and rises when it is freed."""
     free, total = ctypes.c_uint64(), ctypes.c_uint64()

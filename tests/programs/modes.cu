@@ -5,6 +5,7 @@
 #include <cstring>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ template <typename T> __global__ void scale(T *out) {
     if (threadIdx.x == 0) total = 42;
 }
 __global__ void greet() { printf("thread %d\n", threadIdx.x); }
+__global__ void spin(volatile int *out) { while (!out[0]) out[1] += 1; }
 __global__ void reverse(int *out) {
     extern __shared__ int part[];
     part[threadIdx.x] = out[threadIdx.x];
@@ -58,6 +60,11 @@ static void *in_thread(void *) {
     cudaMalloc(&d, 400);
     fill<<<1, 128>>>(d, 100);
     return (void *)(long)sum(d, 100);
+}
+static void *spins(void *memory) {
+    cudaMemset(memory, 0, 400);
+    spin<<<1, 1>>>((int *)memory);
+    return 0;
 }
 static void called(void *data) { *(int *)data = 7; }
 
@@ -167,6 +174,18 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(mode, "exec")) { fflush(stdout); execl(argv[0], argv[0], "fill", (char *)0); }
     if (!strcmp(mode, "wait")) for (fflush(stdout); !cudaDeviceSynchronize();) usleep(20000);
+    if (!strncmp(mode, "long", 4)) {  // a kernel that does not end, while the program does something else
+        pthread_t t;
+        pthread_create(&t, 0, spins, d);
+        usleep(500000);
+        fflush(stdout);
+        if (!strcmp(mode, "long, forks") && syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) { pause(); _exit(0); }  // handlers of fork do not run
+        if (!strcmp(mode, "long, execs")) execl(argv[0], argv[0], "fill", (char *)0);
+        if (!strcmp(mode, "long, leaves")) _exit(5);
+        puts("waits");
+        fflush(stdout);
+        pthread_join(t, 0);
+    }
     if (!strcmp(mode, "crash")) raise(SIGSEGV);
     if (!strcmp(mode, "properties")) { cudaDeviceProp p; cudaGetDeviceProperties(&p, 0); printf("%s %d.%d %d\n", p.name, p.major, p.minor, p.maxThreadsPerBlock); }
     return 0;

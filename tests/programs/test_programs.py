@@ -132,6 +132,18 @@ def test_a_stripped_program_says_how_to_link(modes: Path, tmp_path: Path) -> Non
     assert "-cudart shared" in err
 
 
+@pytest.mark.parametrize("name", ["libcublas.so.13", "libcufft.so.12", "libnccl.so.2"])
+def test_a_library_with_machine_code_only_is_named_at_the_start(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty.c").write_text("int library_call(void) { return 7; }\n")
+    (tmp_path / "main.c").write_text("int library_call(void);\nint main(void) { return library_call(); }\n")
+    link = [f"-Wl,-soname,{name}", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(["cc", "-shared", "-fPIC", *link, "-o", name, "empty.c"], cwd=tmp_path, check=True)
+    subprocess.run(["cc", "-o", "main", "main.c", name, "-Wl,-rpath,$ORIGIN"], cwd=tmp_path, check=True)
+    code, _, err = run(tmp_path / "main")
+    assert f"kcheck: {name} contains machine code only, which the cpu device cannot run" in err
+    assert code == 7
+
+
 def test_a_missing_compiler_is_named(modes: Path, tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()
@@ -146,6 +158,56 @@ def test_the_device_process_ends_with_a_killed_program(modes: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + signal.SIGKILL
     assert "sum 4950" in done.stdout
+    assert time.monotonic() - started < 30
+
+
+def children(program: subprocess.Popen[str], word: str) -> list[psutil.Process]:
+    """The children of kcheck exec with a word in their command, once there are some."""
+    for _ in range(400):
+        found = [each for each in psutil.Process(program.pid).children() if word in each.cmdline()]
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"no process with {word}")
+
+
+def has_ended(process: psutil.Process, seconds: float = 5) -> bool:
+    try:
+        process.wait(seconds)
+    except psutil.TimeoutExpired:
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+@pytest.mark.parametrize(("mode", "killed"), [("long", "program"), ("long", "kcheck"), ("long, forks", "program")])
+def test_nothing_goes_on_after_a_kill_during_a_launch(modes: Path, mode: str, killed: str) -> None:
+    """The kernel does not end. A child of the program that has its files open does not keep the device, either."""
+    command = [sys.executable, "-m", "kcheck", "exec", "--", str(modes), mode]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert started.stdout is not None
+    assert [started.stdout.readline() for _ in range(2)] == ["malloc cudaSuccess\n", "waits\n"]
+    (program,), (engine,) = children(started, mode), children(started, "kcheck.driver.engine")
+    left = program.children()
+    try:
+        (program if killed == "program" else started).kill()
+        assert has_ended(engine)
+        assert has_ended(program)
+        assert started.wait(30) == (137 if killed == "program" else -9)
+    finally:
+        for each in left:
+            each.kill()
+    _, err = started.communicate(timeout=30)
+    assert "internal error" not in err
+    assert ("kcheck exec has ended" in err) == (killed == "kcheck")
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "expected"),
+    [("long, execs", 3, "malloc cudaSuccess\nsum 4950\n"), ("long, leaves", 5, "")],
+)
+def test_a_program_can_leave_a_launch_that_does_not_end(modes: Path, mode: str, code: int, expected: str) -> None:
+    started = time.monotonic()
+    assert run(modes, mode)[:2] == (code, "malloc cudaSuccess\n" + expected)
     assert time.monotonic() - started < 30
 
 

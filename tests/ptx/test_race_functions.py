@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.compile import lower
 from kcheck.ptx.sanitizers.race import hooks
+from kcheck.ptx.sanitizers.race.updates import updating_loads
 from kcheck.ptx.syntax.parser import parse
 
 KERNEL = """
@@ -58,3 +61,24 @@ def test_a_second_kernel_needs_no_new_functions() -> None:
     after = hooks._functions.cache_info()
     assert before.misses > 0
     assert (after.misses, after.hits) == (before.misses, before.misses)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d", "e", "f", "g", "h"])
+def test_the_read_of_an_update_is_found_whatever_registers_are_called(name: str) -> None:
+    """The stored value is the sum of the loaded one and of one that many registers lead to. Sets of names have
+    another order in each process, which must not matter."""
+    many = [f"add.u32 %{name}{n}, %{name}{n - 1}, %t;" for n in range(1, 80)]
+    text = "\n".join(
+        [
+            *(".version 8.0", ".target sm_80", ".address_size 64", ".visible .entry sums(.param .u64 x) {"),
+            f".reg .u32 %t, %{name}<99>, %{name}new, %{name}old;",
+            *(".reg .u64 %x;", "ld.param.u64 %x, [x];", "mov.u32 %t, %tid.x;", f"mov.u32 %{name}0, %t;"),
+            f"ld.global.u32 %{name}old, [%x];",
+            *many,
+            f"add.u32 %{name}new, %{name}old, %{name}79;",
+            f"st.global.u32 [%x], %{name}new;",
+            *("ret;", "}"),
+        ]
+    )
+    function = parse(text, "sums.ptx").functions["sums"]
+    assert len(updating_loads([function])) == 1

@@ -337,6 +337,24 @@ def last_block_adds_up(x, partial, count, total):
             total[0] += partial[j]  # racecheck
 
 
+@pair(12, 64, partial=ints(768), count=ints(1), total=ints(64))
+@cuda.jit
+def last_block_reads_what_every_thread_wrote(partial, count, total):
+    """So often that it is decided in a table. One thread of each block has no fence after its write."""
+    is_last = cuda.shared.array(1, int32)
+    thread = cuda.threadIdx.x
+    partial[cuda.grid(1)] = thread  # racecheck
+    if thread < 64:  # bug: if thread < 63:
+        cuda.threadfence()
+    cuda.syncthreads()
+    if thread == 0:
+        is_last[0] = cuda.atomic.add(count, 0, 1) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if is_last[0]:
+        for j in range(12):
+            total[thread] += partial[64 * j + thread]  # racecheck
+
+
 @pair(3, 32, count=ints(1))  # the clean one is as in the CUDA C++ Programming Guide, "Memory Fence Functions"
 @cuda.jit
 def last_block_resets_its_counter(count):

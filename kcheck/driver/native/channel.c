@@ -73,12 +73,6 @@ static __thread char *scratch;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;
 
-static void lost(void) __attribute__((noreturn));
-static void lost(void) {
-    static const char text[] = "kcheck: internal error: the device process ended; this is an error of kcheck, not of the program\n";
-    if (write(2, text, sizeof text - 1) < 0) {}
-    _exit(3);
-}
 static int receive(int from, void *to, size_t size) {
     for (char *at = to; size;) {
         ssize_t got = recv(from, at, size, 0);
@@ -95,6 +89,15 @@ static int open_socket(const char *suffix) {
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made >= 0 && connect(made, (struct sockaddr *)&to, sizeof to)) close(made), made = -1;
     return made;
+}
+/* The device process has ended. It does so with kcheck exec, which has the socket of the folder. */
+static void lost(void) __attribute__((noreturn));
+static void lost(void) {
+    static const char error[] = "kcheck: internal error: the device process ended; this is an error of kcheck, not of the program\n",
+                      ended[] = "kcheck: kcheck exec has ended, and the device with it; the program cannot go on\n";
+    int is_there = open_socket("/device") >= 0;
+    if (write(2, is_there ? error : ended, is_there ? sizeof error - 1 : sizeof ended - 1) < 0) {}
+    _exit(3);
 }
 static int receive_memory(void) {
     char space[CMSG_SPACE(sizeof(int))];

@@ -37,14 +37,19 @@ static int look_up(const char *name, void **out, int version, u64 flags, int *st
     if (status) *status = 0;
     return 0;
 }
-/* In a Python process, the stub driver is loaded, and the engine is in the process. */
+static int no_call(u64 a, u64 b, u64 c, u64 d, u64 e, u64 f, u64 g, u64 h, u64 i, u64 j, u64 k, u64 l) {
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)i, (void)j, (void)k, (void)l;
+    return 0;
+}
+/* In a Python process, the stub driver is loaded, and the engine is in the process. When Python has ended, the stub
+ * finds nothing, and destructors may still call. */
 static driver_function in_process(const char *name) {
     static int (*stub)(const char *, driver_function *, int, u64, int *);
     driver_function found = NULL;
     void *driver = stub ? NULL : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (driver && dlsym(driver, "kcheck_slots")) *(void **)&stub = dlsym(driver, "cuGetProcAddress_v2");
     if (stub) stub(name, &found, 12000, 0, NULL);
-    return found;
+    return stub && !found ? no_call : found;
 }
 driver_function kc_resolve(const char *name) {
     char plain[128];

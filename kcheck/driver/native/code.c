@@ -90,11 +90,24 @@ static int launch_any(const u64 *a, u64 params, u64 extra, int is_cooperative) {
     if (is_cooperative) sent[9] = A(words);
     return kc_send(is_cooperative ? "kcheckLaunchCooperative" : "cuLaunchKernel", sent, 0);
 }
+static driver_function in_process; /* cuLaunchKernel of the stub driver in a Python process */
 static int launch_kernel(u64 f, u64 gx, u64 gy, u64 gz, u64 bx, u64 by, u64 bz, u64 shared, u64 stream, u64 params, u64 extra) {
+    if (kc_captured(stream)) {
+        if (!params) return kc_refuse("a launch with packed parameters in a stream that is captured");
+        dim grid = {(u32)gx, (u32)gy, (u32)gz}, block = {(u32)bx, (u32)by, (u32)bz};
+        return kc_launch(f, grid, block, (void **)params, (u32)shared, stream, 0);
+    }
+    if (in_process) return in_process(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra, 0);
     return launch_any((const u64[]){f, gx, gy, gz, bx, by, bz, (u32)shared, stream}, params, extra, 0);
 }
 static int launch_cooperative(u64 f, u64 gx, u64 gy, u64 gz, u64 bx, u64 by, u64 bz, u64 shared, u64 stream, u64 params) {
     return launch_any((const u64[]){f, gx, gy, gz, bx, by, bz, (u32)shared, stream}, params, 0, 1);
+}
+/* The function through which a Python process launches, so that the runtime can record launches of the driver API. */
+API void *kcheck_launches(driver_function native);
+API void *kcheck_launches(driver_function native) {
+    in_process = native;
+    return (void *)launch_kernel;
 }
 static int function_name(u64 out, u64 kernel) {
     char name[4096];
@@ -109,6 +122,12 @@ static int pointer_attribute(u64 out, u64 number, u64 address) {
     if (!error) memcpy((void *)out, &value, wide >> (u32)number & 1 ? 8 : 4);
     return error;
 }
+static int pool_attribute(u64 pool, u64 number, u64 out) {
+    u64 value = 0;
+    int error = REMOTE("cuMemPoolGetAttribute", pool, number, A(&value));
+    if (!error) memcpy((void *)out, &value, (u32)number <= 3 ? 4 : 8);
+    return error;
+}
 extern const char *cudaGetErrorString(int), *cudaGetErrorName(int);
 static int error_string(u64 number, u64 out) { *(const char **)out = cudaGetErrorString((int)number); return 0; }
 static int error_name(u64 number, u64 out) { *(const char **)out = cudaGetErrorName((int)number); return 0; }
@@ -118,6 +137,6 @@ const struct named kc_code_calls[] = {
     {"kcheckLibraryLoad", library_load}, {"cuModuleLoadData", module_load}, {"cuModuleLoadDataEx", module_load},
     {"cuModuleLoadFatBinary", module_load}, {"cuLibraryLoadData", module_load}, {"cuModuleLoad", module_load_file},
     {"cuLaunchKernel", launch_kernel}, {"cuLaunchCooperativeKernel", launch_cooperative}, {"cuFuncGetName", function_name},
-    {"cuPointerGetAttribute", pointer_attribute}, {"cuGetErrorString", error_string}, {"cuGetErrorName", error_name},
+    {"cuPointerGetAttribute", pointer_attribute}, {"cuMemPoolGetAttribute", pool_attribute}, {"cuGetErrorString", error_string}, {"cuGetErrorName", error_name},
     {"cuGetExportTable", no_export_table}, {NULL, NULL},
 };

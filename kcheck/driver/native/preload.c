@@ -1,5 +1,6 @@
 /* Makes a program use this runtime where nvcc linked NVIDIA's statically: at load, each of its functions in the program
- * gets a jump to the function of the same name here. That needs the program's symbol table. */
+ * gets a jump to the function of the same name here. That needs the program's symbol table. Modules of Python that load
+ * later are changed by kcheck_redirect. */
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -62,32 +63,42 @@ static int needs_runtime(const struct dl_phdr_info *info) {
     return needed;
 }
 
+/* The content of an object's file, and its sections; NULL if it has none. The caller unmaps it. */
+static char *content_of(const char *path, size_t *size, const ElfW(Shdr) **sections, int *count) {
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &status) || status.st_size < (off_t)sizeof(ElfW(Ehdr))) {
+        if (file >= 0) close(file);
+        return NULL;
+    }
+    char *image = mmap(NULL, *size = (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (image == MAP_FAILED) return NULL;
+    const ElfW(Ehdr) *head = (const void *)image;
+    *sections = (const void *)(image + head->e_shoff), *count = head->e_shnum;
+    if (!memcmp(image, ELFMAG, 4) && head->e_shnum && head->e_shoff + (u64)head->e_shnum * sizeof **sections <= *size) return image;
+    munmap(image, *size);
+    return NULL;
+}
+
 static int examine(struct dl_phdr_info *info, size_t size, void *unused) {
     (void)size, (void)unused;
     const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
-    struct stat status;
     static const char *const machine_code[] = {"libcublas", "libcufft", "libcudnn", "libcusparse", "libcusolver", "libcurand", "libnccl", "libnpp"};
     const char *base_name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     for (size_t n = 0; n < sizeof machine_code / sizeof *machine_code; n++)
         if (!strncmp(base_name, machine_code[n], strlen(machine_code[n])))
             fprintf(stderr, "kcheck: %s contains machine code only, which the cpu device cannot run: its calls fail; "
                             "use kernels of your own, or a library for the CPU\n", base_name);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &status) || status.st_size < (off_t)sizeof(ElfW(Ehdr))) {
-        if (file >= 0) close(file);
-        return 0;
-    }
-    char *image = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    if (image == MAP_FAILED) return 0;
-    const ElfW(Ehdr) *head = (const void *)image;
-    const ElfW(Shdr) *sections = (const void *)(image + head->e_shoff);
-    int has_code = 0, has_symbols = 0, found = 0;
-    if (memcmp(image, ELFMAG, 4) || head->e_shoff + (u64)head->e_shnum * sizeof *sections > (u64)status.st_size || !head->e_shnum) goto done;
-    const char *names = image + sections[head->e_shstrndx].sh_offset;
-    for (int n = 0; n < head->e_shnum; n++) has_code |= !strcmp(names + sections[n].sh_name, ".nv_fatbin");
+    size_t length;
+    const ElfW(Shdr) *sections;
+    int count, has_code = 0, has_symbols = 0, found = 0;
+    char *image = content_of(path, &length, &sections, &count);
+    if (!image) return 0;
+    const char *names = image + sections[((const ElfW(Ehdr) *)image)->e_shstrndx].sh_offset;
+    for (int n = 0; n < count; n++) has_code |= !strcmp(names + sections[n].sh_name, ".nv_fatbin");
     if (!has_code || strstr(path, "libcu") || strstr(path, "libnv")) goto done;
-    for (int n = 0; n < head->e_shnum; n++)
+    for (int n = 0; n < count; n++)
         if (sections[n].sh_type == SHT_SYMTAB) {
             has_symbols = 1;
             found |= redirect_all(image, &sections[n], &sections[sections[n].sh_link], info->dlpi_addr);
@@ -96,8 +107,30 @@ static int examine(struct dl_phdr_info *info, size_t size, void *unused) {
         fprintf(stderr, "kcheck: %s has no symbol table, so kcheck cannot find NVIDIA's runtime in it; link with "
                         "-cudart shared, or do not strip the program\n", program_invocation_name);
 done:
-    munmap(image, (size_t)status.st_size);
+    munmap(image, length);
     return 0;
+}
+
+struct wanted { const char *path; int found; };
+static int redirect_in(struct dl_phdr_info *info, size_t size, void *given) {
+    (void)size;
+    struct wanted *wanted = given;
+    size_t length;
+    const ElfW(Shdr) *sections;
+    int count;
+    if (!info->dlpi_name || strcmp(info->dlpi_name, wanted->path)) return 0;
+    char *image = content_of(wanted->path, &length, &sections, &count);
+    for (int n = 0; image && n < count; n++)
+        if (sections[n].sh_type == SHT_SYMTAB) wanted->found |= redirect_all(image, &sections[n], &sections[sections[n].sh_link], info->dlpi_addr);
+    if (image) munmap(image, length);
+    return 1;
+}
+/* For an object without kernels that is loaded; whether NVIDIA's runtime was found in it. */
+API int kcheck_redirect(const char *path);
+API int kcheck_redirect(const char *path) {
+    struct wanted wanted = {path, 0};
+    if (self) dl_iterate_phdr(redirect_in, &wanted);
+    return wanted.found;
 }
 
 __attribute__((constructor)) static void preloaded(void) {

@@ -15,6 +15,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _STARTS = {
     "kcheck.driver.session": ("numba.cuda", "cuda.bindings", "cuda.core"),
     "kcheck.triton.session": ("triton", "torch"),
+    "kcheck.driver.cupy": ("cupy", "cupy_backends"),
 }
 
 

@@ -15,6 +15,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     CHANGED,
     CHANGED_EVER,
     INFLIGHT,
+    KNOWN_BITS,
     LAST_STAMP,
     MET,
     ORDERED,
@@ -133,6 +134,23 @@ class _Judge:
             met = (self.stamp < whole) | (self.stamp < self.state.array(part, "i32")[place])
             self.lacks.value = met.select(f.term(f.const("i32", MET)), 0)
 
+    def return_if_known(self) -> None:
+        """Return if all threads of the block know of the access, by the table that the host makes when it is asked
+        often."""
+        f, count = self.f, self.state.load(RaceState.known_blocks)
+        with f.if_(count.ne(0) & ~self.is_near & ~self.is_filling):
+            rows, width = self.state.array(RaceState.known, "i32"), self.state.load(RaceState.known_threads) + 1
+            low, left = f.variable("i32", 0), f.variable("i32", count)
+            with f.range(KNOWN_BITS):  # the row of the last block that began before
+                half = left.value >> 1
+                is_later = rows[(low.value + half) * width] <= self.stamp
+                low.value = is_later.select(low.value + half, low.value)
+                left.value = left.value - half
+            row = low.value * width
+            is_there = (rows[row] <= self.stamp) & (self.other_thread + 1 < width)
+            with f.if_(is_there), f.if_(self.stamp < rows[row + 1 + self.other_thread]):
+                f.ret()
+
     def owner(self) -> Term:
         """The base of the allocation, 0 for shared memory. Without an allocation, the code returns."""
         f, base = self.f, self.f.variable("i64", 0)
@@ -249,6 +267,8 @@ def _judge(fences: bool) -> Definition:
     f = FunctionBuilder(JUDGE, "noinline", attributes="cold")
     judge = _Judge(f)
     judge.return_if_ordered()
+    if fences:
+        judge.return_if_known()
     base = judge.owner()
     benign = judge.benign()
     if fences:

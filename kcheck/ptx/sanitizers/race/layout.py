@@ -46,6 +46,9 @@ NARROW = 1 << 29
 """In the info of an atomic, or of a strong load or store: its scope is the block, so that it may race with those
 of other blocks."""
 
+KNOWN_BITS = 20
+"""The most blocks in RaceState.known, as a power of two."""
+
 LAST_STAMP = 0xFFFF_FF00
 """When the time reaches this value it stops, and no more races are reported."""
 
@@ -82,6 +85,11 @@ class RaceState(ctypes.Structure):
         ("replicates", ctypes.c_uint64),  # 1: lanes of a warp may store copies of one value, as Triton's do
         ("unchanged", ctypes.c_uint64),  # bits: loads (PointerUse) of memory that the launch does not change
         ("published", ctypes.c_uint64),  # values published; if unchanged, nothing new can be observed
+        # What all threads of the current block know, so that code need not ask: a row for each earlier block, with
+        # the stamp of its start, and for each of its threads the stamp before which its accesses are known.
+        ("known", ctypes.c_uint64),  # address of uint32[known_blocks][1 + known_threads]
+        ("known_blocks", ctypes.c_uint32),  # 0: the host must be asked
+        ("known_threads", ctypes.c_uint32),
     ]
 
 

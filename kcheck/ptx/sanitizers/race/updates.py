@@ -6,6 +6,7 @@ but an atomic does, so such a race has a different fix.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcheck.ptx.analysis.liveness import reads, writes
@@ -47,16 +48,17 @@ def _sources(store: Instruction, setters: Mapping[str, Sequence[Instruction]]) -
     address = address_of(store)
     value = store.operands[1]
     values = value.elements if isinstance(value, Vector) else (value,)
-    left = [register.name for register in values if isinstance(register, Register)]
+    left = deque(register.name for register in values if isinstance(register, Register))
     seen = set(left)
-    while left and len(seen) < _MOST:
-        for operation in setters.get(left.pop(), ()):
+    while left and len(seen) < _MOST:  # in the order of the text, as every process must come to the same result
+        for operation in setters.get(left.popleft(), ()):
             if operation.opcode in ("atom", "shfl"):
                 continue
             if operation.opcode != "ld":
-                new = {register.name for register in reads(operation)} - seen
-                seen |= new
-                left += new
+                for register in reads(operation):
+                    if register.name not in seen:
+                        seen.add(register.name)
+                        left.append(register.name)
             elif address_of(operation) == address:
                 yield operation
 
