@@ -259,7 +259,10 @@ class _CandidateRun:
         left_out = self._grader.left_out.items()
         notes = (
             *self._own_checker.values(),
-            *(f"{wording.count(n, 'case')} {'was' if n == 1 else 'were'} not judged: {why}" for why, n in left_out),
+            *(
+                f"{wording.count(n, 'case')} {'was' if n == 1 else 'were'} not judged: {why}"
+                for why, n in left_out
+            ),
         )
         if not self._operator:
             return notes

@@ -113,7 +113,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        UserError: it is none.
+        UserError: there is no such object.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -115,7 +115,7 @@ class TensorDevice:
             outputs, wrong = returned_outputs(spec, arrays, self._narrowed(spec, arrays, _on_host(torch, result)))
         except BaseException as error:  # SystemExit too
             place = error_place(error, os.path.dirname(self._callee.path)) or Span(self._callee.path)
-            if any(each.rule == "timeout" for each in found):
+            if any(each.severity == "error" for each in found):  # what it raised follows from this
                 return Outcome(arrays.case, NAME, {}, {}, tuple(found))
             finding = Finding("launch", f"{self._callee.name} raised {one_line(error)}", place=place)
             return Outcome(arrays.case, NAME, {}, {}, (*found, finding))

@@ -33,8 +33,8 @@ _BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes that PyTorch does not take from NumPy."""
 _SAMPLES = 4
 _ENOUGH = 100
-_WITHOUT_TIES = ("all_negative", "large", "tiny", "offset", "outlier")
-"""The adversarial distributions without equal elements."""
+_OF_BOTH_SIGNS = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
+"""The adversarial distributions, one by one: few cases then have each of them."""
 
 
 class TensorProblem(Protocol):
@@ -193,34 +193,51 @@ def _values(source: TensorProblem, number: int, dims: tuple[str, ...], drawn: _D
     if not floating or not drawn.free[number]:
         return own
     if all(each.size == 0 or each.min() >= 0 for each in samples):
-        return [own, {"uniform": [0, 1]}, "all_positive", {"from": positive if drawn.whole else positive_or_ties}]
-    return [own, "normal", "uniform", *(_WITHOUT_TIES if drawn.whole else ["adversarial"])]
+        others: Sequence[Any] = [
+            {"from": each} for each in POSITIVE if not drawn.whole or each is not positive_ties
+        ]
+        return [own, "all_positive", *others]
+    return [own, "normal", *(each for each in _OF_BOTH_SIGNS if not drawn.whole or each != "ties")]
 
 
-def positive(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Magnitudes of the adversarial distributions, all positive: an input of ``torch.rand`` has no other sign."""
-    return _positive(rng, shape, dtype, ("large", "tiny", "offset", "spikes"))
+def positive_large(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Large magnitudes, all positive: an input of ``torch.rand`` has no other sign."""
+    most = _most(dtype)
+    return _shaped(rng.log_uniform(most / 1e4, most, math.prod(shape)), shape, dtype)
 
 
-def positive_or_ties(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """As :func:`positive`, or few distinct values."""
-    return _positive(rng, shape, dtype, ("large", "tiny", "offset", "spikes", "ties"))
+def positive_tiny(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Tiny magnitudes, all positive."""
+    return _shaped(rng.log_uniform(1e-6, 1e-3, math.prod(shape)), shape, dtype)
 
 
-def _positive(rng: Any, shape: tuple[int, ...], dtype: Any, kinds: Sequence[str]) -> Any:
+def positive_offset(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A large common offset with a small spread."""
+    common = 100.0 if _most(dtype) < 1e5 else 1e3
+    return _shaped(common + np.asarray(rng.floats(math.prod(shape))), shape, dtype)
+
+
+def positive_spikes(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Ordinary magnitudes, of which a few are a thousand times larger."""
     count = math.prod(shape)
-    most = min(1e6, 0.9 * float(np.finfo(dtype).max)) if np.dtype(dtype).kind == "f" else 1e6
-    kind = rng.choice(kinds)
-    if kind == "large":
-        values = rng.log_uniform(most / 1e4, most, count)
-    elif kind == "tiny":
-        values = rng.log_uniform(1e-6, 1e-3, count)
-    elif kind == "offset":
-        values = (100.0 if most < 1e5 else 1e3) + rng.floats(count)
-    elif kind == "ties":
-        values = np.asarray([0.25, 0.5, 1.0, 3.0])[rng.integers(0, 3, count)]
-    else:
-        values = rng.floats(count) + 1e3 * (rng.floats(count) < 0.02)
+    return _shaped(np.asarray(rng.floats(count)) + 1e3 * (np.asarray(rng.floats(count)) < 0.02), shape, dtype)
+
+
+def positive_ties(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Few distinct values."""
+    return _shaped(np.asarray([0.25, 0.5, 1.0, 3.0])[rng.integers(0, 3, math.prod(shape))], shape, dtype)
+
+
+POSITIVE = (positive_large, positive_tiny, positive_offset, positive_spikes, positive_ties)
+"""The adversarial distributions of inputs that are never negative."""
+
+
+def _most(dtype: Any) -> float:
+    """The largest magnitude that is drawn: that of ``large``, as far as the dtype has it."""
+    return {"float16": 6e4, "float8_e4m3fn": 400.0, "float8_e5m2": 5e4}.get(np.dtype(dtype).name, 1e6)
+
+
+def _shaped(values: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return np.asarray(values).reshape(shape).astype(dtype)
 
 
