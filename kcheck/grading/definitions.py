@@ -8,7 +8,6 @@ these are. Source: FlashInfer-Bench's documentation of its trace format.
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import tempfile
@@ -18,14 +17,18 @@ from typing import Any
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
+from kcheck.generator import materialize
+from kcheck.grading import integers
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import torch_for
+from kcheck.grading.opdefinition import OpDefinition, read_object
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Form
-from kcheck.grading.tensorspec import candidate_runs, op_name, root_of, with_signature
+from kcheck.grading.tensorspec import as_tensor, candidate_runs, named_outputs, op_name, root_of, with_signature
 from kcheck.model import Case, OpSpec
 from kcheck.specfile.build import given_spec
+from kcheck.symbolic import ExpressionError, evaluate, parse
 
 _MOST = 512
 """The largest size of an axis that no workload names."""
@@ -37,100 +40,13 @@ _WORKLOADS = 20
 """How many workloads run as cases."""
 
 
-@dataclass(frozen=True)
-class OpDefinition:
-    """A definition that was read.
-
-    Attributes:
-        var, const: the axes.
-        numbers: the inputs without a shape, with the values of workloads.
-        workloads: sizes of ``var`` axes.
-    """
-
-    path: Path
-    document: Mapping[str, Any]
-    var: tuple[str, ...]
-    const: Mapping[str, int]
-    numbers: Mapping[str, tuple[Any, ...]]
-    workloads: tuple[Mapping[str, int], ...]
-
-    @classmethod
-    def read(cls, path: Path) -> OpDefinition:
-        """Read a file and the workloads beside it.
-
-        Raises:
-            UserError: it is not a definition.
-        """
-        document = _json(path)
-        missing = [key for key in ("name", "axes", "inputs", "outputs", "reference") if key not in document]
-        if missing:
-            raise UserError(f"{path} has no {' and no '.join(missing)}, which a definition has")
-        axes = document["axes"]
-        const = {name: int(axis["value"]) for name, axis in axes.items() if axis.get("type") == "const"}
-        found = list(_workloads(path, document["name"]))
-        sizes = [dict(each["axes"]) for each in found if isinstance(each.get("axes"), dict)]
-        numbers: dict[str, tuple[Any, ...]] = {}
-        for name, each in document["inputs"].items():
-            if each.get("shape") is None:
-                given = [load["inputs"][name].get("value") for load in found if name in load.get("inputs", {})]
-                numbers[name] = tuple(dict.fromkeys(value for value in given if value is not None)) or (1,)
-        return cls(path, document, tuple(n for n in axes if n not in const), const, numbers, tuple(sizes))
-
-    @property
-    def arrays(self) -> dict[str, Any]:
-        """The inputs that are arrays."""
-        return {name: each for name, each in self.document["inputs"].items() if each.get("shape") is not None}
-
-    def shape(self, array: Mapping[str, Any]) -> list[int | str]:
-        """The axes of an array as in a spec."""
-        return [self.const.get(axis, axis) if isinstance(axis, str) else int(axis) for axis in array["shape"]]
-
-    @functools.cached_property
-    def run(self) -> Callable[..., Any]:
-        """The reference.
-
-        Raises:
-            UserError: it does not define ``run``.
-        """
-        scope: dict[str, Any] = {"__name__": "_kcheck_definition"}
-        try:
-            exec(compile(self.document["reference"], str(self.path), "exec"), scope)  # the user's own file
-        except Exception as error:
-            raise UserError(f"{self.path}: its reference does not run: {type(error).__name__}: {error}") from error
-        run = scope.get("run")
-        if not callable(run):
-            raise UserError(f"{self.path}: its reference does not define run")
-        found: Callable[..., Any] = run
-        return found
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UserError(f"{path} is not a definition, which is a JSON object")
-    return document
-
-
-def _workloads(path: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The workloads of a definition: ``*.jsonl`` in ``workloads/`` beside ``definitions/``, or in its folder."""
-    folders = [path.parent, *(parent / "workloads" for parent in path.parents[:4])]
-    files = [file for folder in folders if folder.is_dir() for file in sorted(folder.rglob(f"{name}.jsonl"))]
-    for file in dict.fromkeys(files):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if line.strip():
-                row = json.loads(line)
-                if row.get("definition", name) == name:
-                    yield row.get("workload", row)
-
-
 def _spec(found: OpDefinition) -> OpSpec:
     torch = torch_for(found.path)
     most = {name: _largest(found, name) for name in found.var}
     examples = [sizes for sizes in found.workloads if _elements(found, sizes) <= _GIVEN][:_WORKLOADS]
-    inputs = {name: _input(found, name, each) for name, each in found.arrays.items()}
+    contents = {name: _contents(found, name) for name in found.whole}
+    stored = {name: each for name, each in contents.items() if isinstance(each, StoredContents)}
+    inputs = {name: _input(found, name, each, contents) for name, each in found.arrays.items()}
     outputs = {
         name: {"shape": found.shape(each), "dtype": each["dtype"], "layouts": ["contiguous"]}
         for name, each in found.document["outputs"].items()
@@ -138,7 +54,7 @@ def _spec(found: OpDefinition) -> OpSpec:
     keys = {
         "op": op_name(found.document["name"]),
         "dims": {name: range(1, size + 1) for name, size in most.items()},
-        "constraints": [*map(str, found.document.get("constraints") or ()), *_memory(found, examples)],
+        "constraints": [*found.conditions, *_at_stored(stored), *_memory(found, examples), *_offsets_fit(found)],
         "params": {name: _param(found, name, values) for name, values in found.numbers.items()},
         "inputs": inputs,
         "outputs": outputs,
@@ -177,13 +93,121 @@ def _memory(found: OpDefinition, examples: Sequence[Mapping[str, int]]) -> Itera
             yield " or ".join((f"{product} <= {max(_ELEMENTS, least)}", *given))
 
 
-def _input(found: OpDefinition, name: str, array: Mapping[str, Any]) -> dict[str, Any]:
-    dtype = str(array["dtype"])
-    made: dict[str, Any] = {"shape": found.shape(array), "dtype": dtype, "layouts": ["contiguous"]}
-    if dtype.startswith(("int", "uint")):
-        what = f"{found.path}: the input {name} is {dtype}, and a definition does not say which integers are valid"
-        raise UserError(f"{what}; write a spec with its distribution")
+def _input(
+    found: OpDefinition, name: str, array: Mapping[str, Any], contents: Mapping[str, Any]
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"shape": found.shape(array), "dtype": array["dtype"], "layouts": ["contiguous"]}
+    known = contents.get(name)
+    if known is not None:
+        made["values"] = known.values(found) if isinstance(known, StoredContents) else known
     return made
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredContents:
+    """An array of integers whose valid contents only files of workloads tell.
+
+    Attributes:
+        known: the sizes of workloads, and the array at these.
+    """
+
+    known: tuple[tuple[Mapping[str, int], Any], ...]
+
+    def values(self, found: OpDefinition) -> Any:
+        """The generator, as in ``values: {from: f}``."""
+
+        def values(rng: Any, shape: tuple[int, ...], dtype: Any, **sizes: int) -> Any:
+            return next(each for at, each in self.known if dict(at) == sizes).astype(dtype)
+
+        return {"from": with_signature(values, ("rng", "shape", "dtype"), found.var)}
+
+
+def _at_stored(stored: Mapping[str, StoredContents]) -> Iterator[str]:
+    """Only the sizes of workloads that have the contents."""
+    for each in stored.values():
+        yield " or ".join(" and ".join(f"{name} == {size}" for name, size in at.items()) for at, _ in each.known)
+
+
+def _contents(found: OpDefinition, name: str) -> Any:
+    """The distribution of an array of integers.
+
+    Raises:
+        UserError: it cannot be decided which are valid.
+    """
+    total = found.totals.get(name)
+    if total is not None:
+        return {"offsets": total}
+    count = _asked(found, name).expression()
+    if count:
+        return {"integers": [0, f"{count} - 1" if not count.isdecimal() else int(count) - 1]}
+    given = [each["inputs"].get(name, {}) for each in found.loads if isinstance(each.get("inputs"), dict)]
+    if given and all(each.get("type") == "random" for each in given):
+        return {"integers": [-8, 7] if str(found.arrays[name]["dtype"]).startswith("int") else [0, 15]}
+    stored = tuple(_stored(found, name))
+    if stored:
+        return StoredContents(stored)
+    if str(found.arrays[name]["dtype"]) in ("int8", "uint8"):
+        return {"integers": [-8, 7] if found.arrays[name]["dtype"] == "int8" else [0, 15]}
+    raise UserError(
+        f"{found.path}: which integers the input {name} may have cannot be decided: its reference accepts any, or "
+        f"none that was tried; if they are offsets, add the constraint 'total == {name}[-1]' with the axis that "
+        f'they index; otherwise give a workload {{"inputs": {{"{name}": {{"type": "safetensors", ...}}}}}}'
+    )
+
+
+def _stored(found: OpDefinition, name: str) -> Iterator[tuple[Mapping[str, int], Any]]:
+    for load in found.loads:
+        each = load.get("inputs", {}).get(name, {})
+        if each.get("type") == "safetensors" and _elements(found, load["axes"]) <= _GIVEN:
+            array = integers.stored(
+                Path(str(each["path"])),
+                str(each["tensor_key"]),
+                [found.path.parent, *list(found.path.parents)[:4]],
+            )
+            if array is not None:
+                yield {axis: int(load["axes"][axis]) for axis in found.var}, array
+
+
+def _asked(found: OpDefinition, name: str) -> integers.IndexRange:
+    """Which numbers the reference accepts in an array, asked at small sizes."""
+    torch = torch_for(found.path)
+    conditions = [parse(text) for text in found.conditions]
+
+    def fits(sizes: Mapping[str, int]) -> bool:
+        try:
+            return all(evaluate(each, sizes) for each in conditions)
+        except ExpressionError:
+            return False
+
+    def accepts(sizes: Mapping[str, int], number: int) -> bool:
+        given: dict[str, Any] = {each: values[0] for each, values in found.numbers.items()}
+        for each, array in found.arrays.items():
+            shape = [sizes[axis] if isinstance(axis, str) else axis for axis in found.shape(array)]
+            dtype = getattr(torch, str(array["dtype"]))
+            made = torch.zeros(shape, dtype=dtype)
+            if each in found.totals:
+                made = torch.from_numpy(integers.even_offsets(shape[0], sizes[found.totals[each]])).to(dtype)
+            elif each == name:
+                made = torch.full(shape, number, dtype=torch.int64).to(dtype)
+            given[each] = made
+        try:
+            with torch.no_grad():
+                found.run(*(given[each] for each in found.document["inputs"]))
+        except Exception:
+            return False
+        return True
+
+    sizes = list(integers.distinct_sizes(found.var, fits))
+    wide = 127 if found.arrays[name]["dtype"] in ("int8", "uint8") else 1 << 20
+    return integers.IndexRange(accepts, sizes, wide)
+
+
+def _offsets_fit(found: OpDefinition) -> Iterator[str]:
+    """Offsets begin with 0 and end with their total."""
+    for name in found.totals:
+        axis = found.shape(found.arrays[name])[0]
+        if isinstance(axis, str):
+            yield f"{axis} >= 2"
 
 
 def _param(found: OpDefinition, name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -236,23 +260,32 @@ class DefinitionProblem(GradingProblem):
         found, _ = _known(self.path)
         return {name: case.params[name] for name in found.numbers}
 
+    def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""
+        found, spec = _known(self.path)
+        torch = torch_for(self.path)
+        given = _tensors(found, torch, case, inputs)
+        with torch.no_grad():
+            result = found.run(*(given[name] for name in found.document["inputs"]))
+        return named_outputs(spec, tuple(result) if isinstance(result, list | tuple) else result)
+
     def work(self, case: Case) -> int:
         """As :meth:`kcheck.grading.plain.GradingProblem.work`."""
         if not self.asks_for_kernels:
             return 0
         found, _ = _known(self.path)
         torch = torch_for(self.path)
-        sizes = {**found.const, **case.dims}
-        tensors = {
-            name: torch.empty(
-                [sizes.get(axis, axis) for axis in each["shape"]], dtype=getattr(torch, each["dtype"])
-            )
-            for name, each in found.arrays.items()
-        }
-        given = {**{name: case.params[name] for name in found.numbers}, **tensors}
+        arrays = materialize(self.spec(), case)
+        given = _tensors(found, torch, case, {name: arrays.allocation(name).view() for name in found.arrays})
         with torch.no_grad(), OperatorWork(torch) as work:
             found.run(*(given[name] for name in found.document["inputs"]))
         return work.total
+
+
+def _tensors(found: OpDefinition, torch: Any, case: Case, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the reference, by name."""
+    numbers = {name: case.params[name] for name in found.numbers}
+    return {**numbers, **{name: as_tensor(torch, array) for name, array in arrays.items()}}
 
 
 def _unpacked(path: Path) -> tuple[Path, str, Form]:
@@ -261,7 +294,7 @@ def _unpacked(path: Path) -> tuple[Path, str, Form]:
     Raises:
         UserError: it is not a solution.
     """
-    document = _json(path)
+    document = read_object(path)
     spec, sources = document.get("spec"), document.get("sources")
     if not isinstance(spec, dict) or not isinstance(sources, list):
         raise UserError(f"{path} is not a solution: it has no spec or no sources")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
+from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.generator import CaseArrays, materialize, plan
 from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
@@ -32,6 +33,8 @@ Word: TypeAlias = Literal["correct", "wrong", "cheat", "error", "timeout"]
 
 _SMALLER = 6
 """How many smaller cases are tried after one has failed."""
+_MORE = 5
+"""How many times the cases are drawn of which the problem refuses some."""
 _SILENT = 3
 """In how many cases the outputs must be right without the kernel before they count as not the kernel's."""
 _MOST_SHARE = 0.5
@@ -107,12 +110,15 @@ class Grader:
         self._problem = problem
         self._options = options
         self._spec = problem.spec()
-        drawn = plan(self._spec, count=options.count, master=options.seed)
-        self._cases = _shuffled([case for case in drawn if problem.accepts(case)], options.seed)
-        if not self._cases:
-            raise UserError(f"{problem.name}: the problem accepts none of the sizes that were drawn")
         self._known: dict[str, tuple[CaseArrays, Expected]] = {}
         self._kept = 0
+        self.left_out: dict[str, int] = {}
+        accepted = _accepted(problem, self._spec, options)
+        if not accepted:
+            raise UserError(f"{problem.name}: the problem accepts none of the sizes that were drawn")
+        self._cases = _shuffled([case for case in accepted if self._can_judge(case)], options.seed)
+        if not self._cases:
+            raise UserError(f"{problem.name}: no case can be judged: {next(iter(self.left_out))}")
         self._server = Server(problem.kind)
 
     def __enter__(self) -> Grader:
@@ -120,6 +126,26 @@ class Grader:
 
     def __exit__(self, *raised: object) -> None:
         self._server.__exit__(*raised)
+
+    def _can_judge(self, case: Case) -> bool:
+        """Whether the problem's own code, in its own dtypes, is within the oracle's tolerance: where it is not, a
+        candidate that does the same would be called wrong. Keeps in ``left_out`` why not."""
+        try:
+            inputs = materialize(self._spec, case)
+            own = self._problem.itself(case, {name: inputs.allocation(name).view() for name in self._spec.inputs})
+            if own is None:
+                return True
+            arrays, expected = self.arrays(self._spec, case)
+            verdict = judge(self._spec, arrays, Outcome(case, "reference", own, {}), expected)
+            failed = next((finding.message for finding in verdict.findings if finding.severity == "error"), "")
+            if verdict.status is not Status.PASSED:
+                wrong = next((each for each in verdict.comparisons if not each.passed), None)
+                failed = failed or (f"the problem's own code is inexact there: {wrong.output}" if wrong else "")
+        except Exception as error:  # the problem's own code may raise anything
+            failed = f"the problem's own code raises {one_line(error)}"
+        if failed:
+            self.left_out[failed] = self.left_out.get(failed, 0) + 1
+        return not failed
 
     def grade(self, candidate: Path) -> Graded:
         """The verdict on one candidate. Whatever it does is its verdict, never an exception."""
@@ -230,7 +256,14 @@ class _CandidateRun:
             self._share, self._operator = int(count) / whole, operator
 
     def _notes(self) -> tuple[str, ...]:
-        notes = tuple(self._own_checker.values())
+        left_out = self._grader.left_out.items()
+        notes = (
+            *self._own_checker.values(),
+            *(
+                f"{wording.count(n, 'case')} {'was' if n == 1 else 'were'} not judged: {why}"
+                for why, n in left_out
+            ),
+        )
         if not self._operator:
             return notes
         return (
@@ -321,6 +354,16 @@ class _CandidateRun:
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
         return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
+
+
+def _accepted(problem: GradingProblem, spec: OpSpec, options: GradingOptions) -> list[Case]:
+    """The cases whose sizes the problem accepts. If it refuses some, others are drawn for them."""
+    drawn = plan(spec, count=options.count, master=options.seed)
+    found = [case for case in drawn if problem.accepts(case)]
+    if len(found) == len(drawn):
+        return found
+    more = [case for case in plan(spec, count=_MORE * options.count, master=options.seed) if problem.accepts(case)]
+    return more[: len(drawn)]
 
 
 def _check_reference(problem: GradingProblem, case: Case, expected: Expected) -> None:

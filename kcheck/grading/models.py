@@ -13,7 +13,7 @@ import functools
 import inspect
 import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -27,7 +27,15 @@ from kcheck.grading.modelspec import Shape, TensorShapes
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee
-from kcheck.grading.tensorspec import SEED, identifier, input_names, spec_of, with_signature
+from kcheck.grading.tensorspec import (
+    SEED,
+    as_tensor,
+    identifier,
+    input_names,
+    named_outputs,
+    spec_of,
+    with_signature,
+)
 from kcheck.model import Case, OpSpec
 
 Sizes: TypeAlias = Mapping[str, int]
@@ -51,6 +59,7 @@ class ModelFile:
         self._tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         self.numbers = _numbers(self._tree)
         self.module = functools.lru_cache(maxsize=64)(self._module)
+        self._shapes: dict[tuple[tuple[str, int], ...], TensorShapes | None] = {}
 
     def at(self, sizes: Sizes) -> ModuleType:
         """The module with these sizes."""
@@ -92,14 +101,16 @@ class ModelFile:
     def order(self, names: Sequence[str]) -> tuple[str, ...]:
         """The arguments of ``forward``: the names of tensors, and names of numbers for :meth:`constants`."""
         rest = iter(names)
-        given = self.given({}, 0)
+        with self.torch.device("meta"):  # the file's own sizes may need gigabytes
+            given = self.given({}, 0)
         return tuple(
             next(rest) if isinstance(each, self.torch.Tensor) else f"argument {n}" for n, each in enumerate(given)
         )
 
     def constants(self, sizes: Sizes) -> dict[str, Any]:
         """The arguments of ``forward`` that are not tensors."""
-        given = enumerate(self.given(sizes, 0))
+        with self.torch.device("meta"):
+            given = enumerate(self.given(sizes, 0))
         return {f"argument {n}": each for n, each in given if not isinstance(each, self.torch.Tensor)}
 
     def names(self, shapes: TensorShapes) -> list[str]:
@@ -114,6 +125,32 @@ class ModelFile:
         """As :meth:`kcheck.grading.tensorspec.TensorProblem.reference`."""
         return _reference(self, shapes, dims)
 
+    def called(
+        self,
+        sizes: Sizes,
+        inputs: Sequence[str],
+        state: Mapping[str, str],
+        given: Mapping[str, Any],
+        *,
+        double: bool,
+    ) -> Any:
+        """What ``Model`` returns for tensors.
+
+        Args:
+            inputs: the names of the arguments that are tensors.
+            state: the name in the model of each weight.
+            given: the tensors, also of weights.
+            double: in float64.
+        """
+        model = self.model(sizes, 0)
+        weights = {name: given[key] for key, name in state.items()}
+        known = {**self.constants(sizes), **given}
+        with self.torch.no_grad():
+            result = self.torch.func.functional_call(
+                model.double() if double else model, weights, tuple(known[name] for name in self.order(inputs))
+            )
+        return tuple(result) if isinstance(result, list) else result
+
     def work(self, sizes: Sizes) -> int:
         """The work of the operators in ``Model``, from shapes alone."""
         torch = self.torch
@@ -126,6 +163,12 @@ class ModelFile:
 
     def shapes(self, sizes: Sizes) -> TensorShapes | None:
         """The shapes of inputs, weights and outputs; None if ``Model`` does not accept the sizes."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._shapes:
+            self._shapes[key] = self._inferred(sizes)
+        return self._shapes[key]
+
+    def _inferred(self, sizes: Sizes) -> TensorShapes | None:
         torch = self.torch
         try:
             with torch.device("meta"), torch.no_grad():
@@ -171,21 +214,34 @@ def _arguments(values: Sequence[Any]) -> list[Any]:
 
 
 def _numbers(tree: ast.Module) -> dict[str, int]:
-    """The numbers that the module assigns to names: possible sizes."""
-    found = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            name, value = statement.targets[0], statement.value
-            if isinstance(name, ast.Name) and (number := _folded(value)) is not None:
-                found[name.id] = number
-    return found
+    """The numbers that the module assigns to names, also in tuples, as ``input_shape_0``: possible sizes."""
+    return {name: number for statement in tree.body for name, _, number in _assigned(statement)}
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr, int]]:
+    """The names of numbers in an assignment, where they are, and the numbers."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return
+    target, value = statement.targets[0], statement.value
+    if not isinstance(target, ast.Name):
+        pairs = zip(target.elts, value.elts, strict=False) if _both_tuples(target, value) else ()  # type: ignore[attr-defined]
+        named = [(each.id, part) for each, part in pairs if isinstance(each, ast.Name)]
+    elif isinstance(value, ast.Tuple | ast.List):
+        named = [(f"{target.id}_{n}", part) for n, part in enumerate(value.elts)]
+    else:
+        named = [(target.id, value)]
+    for name, part in named:
+        if (number := _folded(part)) is not None:
+            yield name, part, number
+
+
+def _both_tuples(target: ast.expr, value: ast.expr) -> bool:
+    return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
 
 
 def _folded(node: ast.expr) -> int | None:
     """The value of ``1024`` or ``4 * 1024``; None for anything but a positive integer of literals."""
-    if not all(
-        isinstance(part, ast.Constant | ast.BinOp | ast.operator) or part is node for part in ast.walk(node)
-    ):
+    if not all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node)):
         return None
     try:
         value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # literals only
@@ -195,14 +251,20 @@ def _folded(node: ast.expr) -> int | None:
 
 
 def _replaced(tree: ast.Module, sizes: Sizes) -> ast.Module:
-    body: list[ast.stmt] = []
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            size = sizes.get(statement.targets[0].id)
-            if size is not None and len(statement.targets) == 1:
-                value = ast.copy_location(ast.Constant(size), statement.value)
-                statement = ast.copy_location(ast.Assign(statement.targets, value), statement)
-        body.append(statement)
+    """The module with these numbers."""
+    new = {part: sizes[name] for each in tree.body for name, part, _ in _assigned(each) if name in sizes}
+
+    def put(part: ast.expr) -> ast.expr:
+        if isinstance(part, ast.Tuple | ast.List):
+            return ast.copy_location(type(part)([put(each) for each in part.elts], ast.Load()), part)
+        return ast.copy_location(ast.Constant(new[part]), part) if part in new else part
+
+    body = [
+        ast.copy_location(ast.Assign(each.targets, put(each.value)), each)
+        if isinstance(each, ast.Assign)
+        else each
+        for each in tree.body
+    ]
     return ast.fix_missing_locations(ast.Module(body, tree.type_ignores))
 
 
@@ -240,6 +302,15 @@ class ModelProblem(GradingProblem):
         file, _ = _problem(self.path)
         sizes = _sizes(file, case.dims)
         return file.init_inputs(sizes), int(case.params.get(SEED, 0)), file.constants(sizes)
+
+    def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""
+        file, spec = _problem(self.path)
+        state = {key: name for name, key in _names(file, spec).items()}
+        tensors = {name: as_tensor(file.torch, array) for name, array in inputs.items()}
+        names = [name for name in spec.inputs if name not in state]
+        result = file.called(_sizes(file, case.dims), names, state, tensors, double=False)
+        return named_outputs(spec, result)
 
     def accepts(self, case: Case) -> bool:
         """As :meth:`kcheck.grading.plain.GradingProblem.accepts`: whether ``Model`` runs, which is asked."""
@@ -285,20 +356,13 @@ def _kept_state(file: ModelFile, sizes: tuple[tuple[str, int], ...], seed: int) 
 
 
 def _reference(file: ModelFile, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
-    torch = file.torch
     inputs = _input_names(file, shapes)
     state = {identifier(name): name for name, _ in shapes.state}
 
     def reference(**given: Any) -> Any:
-        sizes = {name: given[name] for name in dims}
-        model = file.model(sizes, 0).double()
-        weights = {name: given[key] for key, name in state.items()}
-        with torch.no_grad():
-            known = {**file.constants(sizes), **given}
-            result = torch.func.functional_call(model, weights, tuple(known[name] for name in file.order(inputs)))
-        return tuple(result) if isinstance(result, list) else result
+        return file.called({name: given[name] for name in dims}, inputs, state, given, double=True)
 
-    return with_signature(reference, (*inputs, *state), dims, torch.Tensor)
+    return with_signature(reference, (*inputs, *state), dims, file.torch.Tensor)
 
 
 def model_problem(path: Path) -> ModelProblem | None:

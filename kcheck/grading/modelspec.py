@@ -19,7 +19,10 @@ _ELEMENTS = 1 << 14
 """The most elements of an array in an ordinary case."""
 _GIVEN = 1 << 21
 """The most elements of an array in a case with a size of the file itself."""
-_PROBES = 24
+_STRIDES = (2, 3, 4, 5, 6, 8)
+_ROOM = 4
+"""How many times the elements of the smallest array an array may have, if that is more than :data:`_ELEMENTS`."""
+_PROBES, _TOGETHER = 24, 12
 _LEAST_WEIGHT = 16
 """A number that reaches only weights, such as the width of a filter, is free if it is at least this."""
 
@@ -75,6 +78,15 @@ class Fits:
     examples: tuple[Sizes, ...]
     tried: tuple[tuple[Sizes, bool], ...]
 
+    def elements(self, sizes: Sizes) -> int:
+        """Of all arrays at sizes."""
+        return sum(product_at(axes, sizes) for axes in (*self.inputs, *self.state, *self.outputs))
+
+
+def product_at(axes: Sequence[Axis], sizes: Sizes) -> int:
+    """The elements of an array at sizes."""
+    return math.prod(axis if isinstance(axis, int) else int(evaluate_size(parse(axis), sizes)) for axis in axes)
+
 
 def limits(file: Shaped, own: TensorShapes) -> dict[str, int]:
     """The numbers that are sizes, and the most that each may be in an ordinary case."""
@@ -92,16 +104,19 @@ def limits(file: Shaped, own: TensorShapes) -> dict[str, int]:
 
 
 def _reaches(file: Shaped, own: TensorShapes, name: str, number: int) -> str:
-    """Whether a number changes the shape of an input, or only of a weight."""
-    for other in (number + 1, 2 * number, max(1, number // 2)):
-        now = file.shapes({name: other})
-        if other == number or now is None:
-            continue
-        if [shape for shape, _ in now.inputs] != [shape for shape, _ in own.inputs]:
-            same = all(len(a) == len(b) for (a, _), (b, _) in zip(now.inputs, own.inputs, strict=False))
-            return "input" if same and len(now.inputs) == len(own.inputs) else ""
-        if len(now.axes) == len(own.axes) and now.axes != own.axes:
-            return "weight"
+    """Whether a number changes the shape of an input, or only of a weight. If it cannot be changed alone, numbers
+    that are equal to it are changed with it."""
+    alike = [each for each, value in file.numbers.items() if value == number]
+    for names in ((name,), *([alike] if len(alike) > 1 else ())):
+        for other in (number + 1, 2 * number, max(1, number // 2)):
+            now = file.shapes(dict.fromkeys(names, other)) if other != number else None
+            if now is None:
+                continue
+            if [shape for shape, _ in now.inputs] != [shape for shape, _ in own.inputs]:
+                same = all(len(a) == len(b) for (a, _), (b, _) in zip(now.inputs, own.inputs, strict=False))
+                return "input" if same and len(now.inputs) == len(own.inputs) else ""
+            if len(now.axes) == len(own.axes) and now.axes != own.axes:
+                return "weight"
     return ""
 
 
@@ -150,6 +165,10 @@ def _probed(file: Shaped, most: Mapping[str, int]) -> list[tuple[dict[str, int],
     own = {name: file.numbers[name] for name in most}
     tries = [own, {name: max(1, number // 2) for name, number in own.items()}]
     tries += [{name: source.randint(1, 2 * high) for name, high in most.items()} for _ in range(_PROBES)]
+    alike = {number: 2 * min(most[name] for name in most if own[name] == number) for number in own.values()}
+    for _ in range(_TOGETHER if len(alike) < len(own) else 0):  # numbers that are equal may have to be
+        drawn = {number: source.randint(1, high) for number, high in alike.items()}
+        tries.append({name: drawn[own[name]] for name in most})
     tries += [{**own, name: source.randint(1, 2 * high)} for name, high in most.items() for _ in range(3)]
     tries += [{**own, name: size} for name in most for size in (1, 2, 3, 4)]
     tries += [dict.fromkeys(most, size) for size in (1, 2, 3)]
@@ -186,12 +205,25 @@ def _expressions(names: Sequence[str], value: int, at: Sizes) -> Iterator[str]:
             yield f"{name} // {size // value}"
         if size != value:
             yield f"{name} - {size - value}" if size > value else f"{name} + {value - size}"
-    for name in names:  # a convolution or pooling with a stride
-        for step in (2, 3, 4):
-            for off in range(-8, 9):
-                yield f"({name} {'+' if off >= 0 else '-'} {abs(off)}) // {step} + 1"
+    for name in names:
+        yield from _strided(name, value, at[name])
     for one, other in itertools.combinations(names, 2):
         yield from (f"{one} * {other}", f"{one} + {other}", f"{one} // {other}", f"{other} // {one}")
+
+
+def _strided(name: str, value: int, size: int) -> Iterator[str]:
+    """Expressions for convolutions and pooling with strides, padding and dilation, also for one after another."""
+    for step in _STRIDES:
+        yield f"{name} * {step} {_signed(value - step * size)}"
+    for times in (1, *_STRIDES):
+        for step in _STRIDES:
+            first = (value - 1) * step - times * size
+            of = name if times == 1 else f"{name} * {times}"
+            yield from (f"({of} {_signed(first + more)}) // {step} + 1" for more in range(step))
+
+
+def _signed(number: int) -> str:
+    return f"+ {number}" if number >= 0 else f"- {-number}"
 
 
 def _unexplained(file: Shaped, most: Mapping[str, int], probes: Sequence[tuple[Sizes, TensorShapes]]) -> str:
@@ -234,13 +266,12 @@ def _examples(file: Shaped, most: Mapping[str, int]) -> Iterator[dict[str, int]]
 def memory_constraints(fits: Fits) -> Iterator[str]:
     """No array of an ordinary case is large; the examples may be."""
     given = [" and ".join(f"{name} == {size}" for name, size in sizes.items()) for sizes in fits.examples]
-    for product in dict.fromkeys(_product(axes) for axes in (*fits.inputs, *fits.state, *fits.outputs)):
-        if product:
-            yield " or ".join((f"{product} <= {_ELEMENTS}", *given))
-
-
-def _product(axes: Sequence[Axis]) -> str:
-    return " * ".join(f"({axis})" for axis in axes) if any(isinstance(axis, str) for axis in axes) else ""
+    good = [sizes for sizes, works in fits.tried if works]
+    for axes in (*fits.inputs, *fits.state, *fits.outputs):
+        if any(isinstance(axis, str) for axis in axes):
+            least = min(product_at(axes, sizes) for sizes in good)  # axes that are fixed may be large
+            product = " * ".join(f"({axis})" for axis in axes)
+            yield " or ".join((f"{product} <= {max(_ELEMENTS, _ROOM * least)}", *given))
 
 
 def accepted_constraints(file: Shaped, fits: Fits) -> Iterator[str]:
@@ -248,6 +279,8 @@ def accepted_constraints(file: Shaped, fits: Fits) -> Iterator[str]:
     good = [sizes for sizes, works in fits.tried if works]
     bad = [sizes for sizes, works in fits.tried if not works]
     true = [text for text in _conditions(list(fits.most)) if all(_holds(text, sizes) for sizes in good)]
+    if bad:  # axes that must agree may also be 1, by broadcasting, which no candidate needs to support
+        true += [text for text in _equalities(list(fits.most)) if _broadcasts(text, good)]
     while bad and true:
         text = max(true, key=lambda each: sum(not _holds(each, sizes) for sizes in bad))
         left = [sizes for sizes in bad if _holds(text, sizes)]
@@ -255,6 +288,17 @@ def accepted_constraints(file: Shaped, fits: Fits) -> Iterator[str]:
             return  # the model says which other sizes it refuses when a case has them
         yield text
         bad = left
+
+
+def _equalities(names: Sequence[str]) -> Iterator[str]:
+    yield from (f"{one} == {other}" for one, other in itertools.combinations(names, 2))
+
+
+def _broadcasts(text: str, good: Sequence[Sizes]) -> bool:
+    """Whether two dims are equal wherever neither is 1, and differ in one of them."""
+    one, _, other = text.partition(" == ")
+    rest = [sizes for sizes in good if 1 not in (sizes[one], sizes[other])]
+    return len({sizes[one] for sizes in rest}) > 1 and all(_holds(text, sizes) for sizes in rest)
 
 
 def _holds(text: str, sizes: Sizes) -> bool:
@@ -267,6 +311,7 @@ def _conditions(names: Sequence[str]) -> Iterator[str]:
         yield from (f"{name} >= {least}" for least in range(2, 33))
         yield from (f"{name} % {factor} == 0" for factor in (2, 3, 4, 8, 16, 32, 64))
     for one, other in itertools.permutations(names, 2):
-        yield from (f"{one} % {other} == 0", f"{one} <= {other}", f"{one} == {other}")
+        yield from (f"{one} % {other} == 0", f"{one} <= {other}")
+    yield from _equalities(names)
     for one, other in itertools.combinations(names, 2):
         yield f"{one} * {other} >= 2"

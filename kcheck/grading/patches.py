@@ -25,6 +25,8 @@ _PACKAGES = (
 )
 _LEFT_OUT = ("torch._dynamo", "torch._inductor", "numba.core", "triton._C")
 """Parts that replace their own functions while they work."""
+_OWN_PATCHES = (os.path.join("torch", "_dynamo", "mutation_guard.py"),)
+"""Files whose functions PyTorch puts in the place of others, under other names, for ``torch.compile``."""
 _INSTALLED = tuple(
     {*site.getsitepackages(), sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(__file__)), "<frozen"}
 )
@@ -75,6 +77,8 @@ def _by_library(key: str, value: Any) -> bool:
     """Whether a library has replaced its own function, as PyTorch does when parts of it are imported late: by one
     of the same name, from a file of a library."""
     code = getattr(value, "__code__", None)
+    if code is not None and code.co_filename.endswith(_OWN_PATCHES) and code.co_filename.startswith(_INSTALLED):
+        return True
     is_installed = code is None or code.co_filename.startswith(_INSTALLED)
     return is_installed and getattr(value, "__name__", "") == key.rpartition(".")[2]
 

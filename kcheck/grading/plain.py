@@ -54,6 +54,15 @@ class GradingProblem(ABC):
         """What a launch of a case needs besides its arrays."""
         return None
 
+    def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        """The outputs of the problem's own code in its own dtypes, on copies of these inputs; None if it has no
+        code but the reference. Where they are beyond the oracle's tolerance, no candidate can be judged.
+
+        Raises:
+            Exception: any, from the problem's own code.
+        """
+        return None
+
     def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
         """What the problem's own checker says against these outputs; empty if it accepts them or there is none."""
         return ""

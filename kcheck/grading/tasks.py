@@ -11,27 +11,32 @@ import functools
 import importlib.util
 import inspect
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import shape_of_value, torch_for
-from kcheck.grading.modelspec import Sizes, TensorShapes
+from kcheck.grading.modelspec import Shape, Sizes, TensorShapes
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Named, filled
-from kcheck.grading.tensorspec import DATA_SEED, input_names, spec_of, with_signature
+from kcheck.grading.tensorspec import DATA_SEED, as_tensor, input_names, named_outputs, spec_of, with_signature
 from kcheck.model import Case, OpSpec
 
 _TASK, _REFERENCE = "task.yml", "reference.py"
+_BESIDE = ("task.py", "utils.py")
+"""Modules in the folder, or in the one above, that the reference and candidates import."""
+_COPIES: list[tempfile.TemporaryDirectory[str]] = []
+"""Deleted when the process ends."""
 
 
 class TaskFolder:
@@ -50,6 +55,17 @@ class TaskFolder:
         self._module = _imported(self.path)
         self._in_double = True
         self._in_double = self._accepts_double()
+
+    @functools.cached_property
+    def beside(self) -> str:
+        """A folder with copies of the modules that candidates may import, which are not the reference."""
+        made = tempfile.TemporaryDirectory(prefix="kcheck-task-")
+        _COPIES.append(made)
+        for name in _BESIDE:
+            for folder in (self.path.parent.parent, self.path.parent):
+                if (folder / name).is_file():
+                    shutil.copyfile(folder / name, os.path.join(made.name, name))
+        return made.name
 
     def data(self, sizes: Sizes, seed: int) -> Any:
         """What ``generate_input`` makes, in host memory."""
@@ -75,12 +91,20 @@ class TaskFolder:
         except Exception:
             return None
         inputs = tuple(map(shape_of_value, _tensors(self.torch, data)))
-        return TensorShapes(inputs, (), tuple(map(shape_of_value, _tensors(self.torch, result))))
+        outputs = tuple(map(shape_of_value, _tensors(self.torch, result)))
+        return TensorShapes(inputs, (), tuple(_narrowed(each, inputs) for each in outputs))
 
     def call(self, data: Any) -> Any:
         """``ref_kernel``."""
         with _on_host(self.torch), self.torch.no_grad():
             return self._module.ref_kernel(data)
+
+    def wide(self) -> tuple[int, ...]:
+        """The outputs that ``ref_kernel`` returns in float64 although a candidate has narrower memory for them."""
+        data = self.data({}, 0)
+        inputs = tuple(map(shape_of_value, _tensors(self.torch, data)))
+        outputs = [shape_of_value(each) for each in _tensors(self.torch, self.call(data))]
+        return tuple(n for n, each in enumerate(outputs) if _narrowed(each, inputs) != each)
 
     def written(self) -> tuple[int, ...]:
         """The tensors that ``ref_kernel`` itself changes, by number: a candidate may, too."""
@@ -141,6 +165,15 @@ class TaskFolder:
         )
 
 
+def _narrowed(output: Shape, inputs: Sequence[Shape]) -> Shape:
+    """An output of float64 in the dtype of the input of its shape that comes last, where a candidate puts it."""
+    shape, dtype = output
+    if dtype != "float64" or any(each == "float64" for _, each in inputs):
+        return output
+    places = [each for at, each in inputs if at == shape and each in ("float32", "float16", "bfloat16")]
+    return (shape, places[-1]) if places else output
+
+
 def _tests(path: Path) -> list[dict[str, Any]]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -162,9 +195,10 @@ def _extent(test: Mapping[str, Any]) -> int:
 
 def _imported(path: Path) -> Any:
     """The module of the reference, whose neighbors ``task.py`` and ``utils.py`` it may import."""
-    for folder in (path.parent, path.parent.parent):
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
+    folders = [str(path.parent), str(path.parent.parent)]
+    for name in _BESIDE:  # those of another task
+        sys.modules.pop(name.removesuffix(".py"), None)
+    sys.path[:] = [*folders, *(each for each in sys.path if each not in folders)]
     specification = importlib.util.spec_from_file_location(f"_kcheck_task_{path.parent.name}", path)
     assert specification is not None
     assert specification.loader is not None
@@ -260,11 +294,11 @@ class TaskProblem(GradingProblem):
         task, spec = _task(self.folder)
         names = tuple(spec.inputs)
         written = tuple(names[number] for number in task.written())
-        callee = Callee(str(candidate), "data", "custom_kernel", names, written=written)
-        types = [
-            str(path) for path in (self.folder / "task.py", self.folder.parent / "utils.py") if path.is_file()
-        ]
-        return spec, Order(bare(spec), callee=callee), (str(candidate), *types)
+        wide = tuple(name for number, name in enumerate(spec.outputs) if number in task.wide())
+        callee = Callee(
+            str(candidate), "data", "custom_kernel", names, written=written, wide=wide, beside=task.beside
+        )
+        return spec, Order(bare(spec), callee=callee), (str(candidate), task.beside)
 
     def extra(self, case: Case) -> Any:
         """The structure of ``data``."""
@@ -275,6 +309,13 @@ class TaskProblem(GradingProblem):
         """As :meth:`kcheck.grading.plain.GradingProblem.accepts`."""
         task, _ = _task(self.folder)
         return task.shapes(_sizes(task, case)) is not None
+
+    def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""
+        task, spec = _task(self.folder)
+        tensors = {name: as_tensor(task.torch, array) for name, array in inputs.items()}
+        result = task.call(filled(task.structure(_sizes(task, case)), tensors))
+        return named_outputs(spec, tuple(_tensors(task.torch, result)))
 
     def work(self, case: Case) -> int:
         """As :meth:`kcheck.grading.plain.GradingProblem.work`."""
@@ -289,14 +330,10 @@ class TaskProblem(GradingProblem):
     def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
         """As :meth:`kcheck.grading.plain.GradingProblem.checked`."""
         task, _ = _task(self.folder)
-        tensors = {name: _tensor(task.torch, array) for name, array in inputs.items()}
-        return task.checked(tensors, [_tensor(task.torch, each) for each in outputs.values()], _sizes(task, case))
-
-
-def _tensor(torch: Any, array: Any) -> Any:
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(np.ascontiguousarray(array).view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, order="C"))
+        tensors = {name: as_tensor(task.torch, array) for name, array in inputs.items()}
+        return task.checked(
+            tensors, [as_tensor(task.torch, each) for each in outputs.values()], _sizes(task, case)
+        )
 
 
 def _sizes(task: TaskFolder, case: Case) -> dict[str, int]:

@@ -60,6 +60,8 @@ class Callee:
         inputs: the inputs in the order in which it takes them; numbers are not in the spec's arrays.
         state: (name in the spec, name in the model) of each weight.
         written: inputs that it may change.
+        beside: a folder with modules that it may import.
+        wide: outputs that it may return in float64, whatever the spec says.
     """
 
     path: str
@@ -68,6 +70,8 @@ class Callee:
     inputs: tuple[str, ...]
     state: tuple[tuple[str, str], ...] = ()
     written: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+    beside: str = ""
 
 
 class TensorDevice:
@@ -108,10 +112,10 @@ class TensorDevice:
                 result = call()
                 torch.cuda.synchronize()
             result = tuple(result) if isinstance(result, list) else result
-            outputs, wrong = returned_outputs(spec, arrays, _on_host(torch, result))
+            outputs, wrong = returned_outputs(spec, arrays, self._narrowed(spec, arrays, _on_host(torch, result)))
         except BaseException as error:  # SystemExit too
             place = error_place(error, os.path.dirname(self._callee.path)) or Span(self._callee.path)
-            if any(each.rule == "timeout" for each in found):
+            if any(each.severity == "error" for each in found):  # what it raised follows from this
                 return Outcome(arrays.case, NAME, {}, {}, tuple(found))
             finding = Finding("launch", f"{self._callee.name} raised {one_line(error)}", place=place)
             return Outcome(arrays.case, NAME, {}, {}, (*found, finding))
@@ -122,6 +126,22 @@ class TensorDevice:
             instrumented=time.monotonic() - begun,
             facts=executor.facts,
         )  # fmt: skip
+
+    def _narrowed(self, spec: OpSpec, arrays: CaseArrays, result: Any) -> Any:
+        """The result with the outputs that may be wider in the dtypes of the spec."""
+        if not self._callee.wide:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        if len(results) != len(spec.outputs):
+            return result
+        dtypes = [getattr(self._torch, arrays.allocation(name).dtype.name) for name in spec.outputs]
+        narrow = tuple(
+            each.to(dtype)
+            if name in self._callee.wide and getattr(each, "dtype", None) == self._torch.float64
+            else each
+            for name, each, dtype in zip(spec.outputs, results, dtypes, strict=True)
+        )
+        return narrow if isinstance(result, tuple) else narrow[0]
 
     def _given(self, spec: OpSpec, arrays: CaseArrays) -> dict[str, Any]:
         """The tensors of the inputs, on the device."""
@@ -227,7 +247,7 @@ def _loaded(callee: Callee) -> Any:
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules["candidate"] = module
-    sys.path.insert(0, os.path.dirname(path))
+    sys.path[:0] = [os.path.dirname(path), *([callee.beside] if callee.beside else [])]
     try:
         specification.loader.exec_module(module)
     except BaseException as error:  # SystemExit too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
-from kcheck.grading.modelspec import TensorShapes, accepted_constraints, fitted, limits, memory_constraints
+from kcheck.grading.drawn import free_inputs
+from kcheck.grading.modelspec import Fits, TensorShapes, accepted_constraints, fitted, limits, memory_constraints
 from kcheck.model import OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
@@ -25,6 +28,13 @@ DATA_SEED = "data_seed"
 """The param that is the seed of the problem's own generator, which makes all inputs of a case in one call."""
 _SEEDS = (0, 1, 2, 3)
 _DATA_SEEDS = tuple(range(100))
+_LONGEST = 64
+_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""Dtypes that PyTorch does not take from NumPy."""
+_SAMPLES = 4
+_ENOUGH = 100
+_OF_BOTH_SIGNS = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
+"""The adversarial distributions, one by one: few cases then have each of them."""
 
 
 class TensorProblem(Protocol):
@@ -37,6 +47,10 @@ class TensorProblem(Protocol):
     @property
     def numbers(self) -> Mapping[str, int]:
         """The numbers that may be sizes."""
+
+    @property
+    def torch(self) -> Any:
+        """PyTorch."""
 
     def shapes(self, sizes: Sizes) -> TensorShapes | None:
         """The shapes with these numbers; None if it does not accept them."""
@@ -66,13 +80,14 @@ def spec_of(source: TensorProblem) -> OpSpec:
         raise UserError(f"{source.path}: the reference does not accept what the problem's own generator makes")
     fits = fitted(source, limits(source, shapes))
     names, dims = source.names(shapes), tuple(fits.most)
+    drawn = _Drawn.at(source, _small(fits))
     inputs: dict[str, Any] = {}
     for number, ((_, dtype), axes) in enumerate(zip(shapes.inputs, fits.inputs, strict=True)):
         inputs[names[number]] = {
             "shape": list(axes),
             "dtype": dtype,
             "layouts": ["contiguous"],
-            "values": _values(source, number, dims),
+            "values": _values(source, number, dims, drawn),
         }
     for (name, (_, dtype)), axes in zip(shapes.state, fits.state, strict=True):
         own = {"from": source.weight_values(name, dims)}
@@ -106,7 +121,7 @@ def root_of(path: Path) -> Path:
 def op_name(text: str) -> str:
     """The name of an op from that of a file."""
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in text.lower())
-    return kept if kept[:1].isalpha() else f"model_{kept}"
+    return (kept if kept[:1].isalpha() else f"model_{kept}")[:_LONGEST]
 
 
 def identifier(name: str) -> str:
@@ -125,15 +140,105 @@ def candidate_runs() -> None:
     """Named as what runs the op: it runs in the process of a candidate."""
 
 
-def _values(source: TensorProblem, number: int, dims: tuple[str, ...]) -> Any:
+@dataclass(frozen=True, eq=False, slots=True)
+class _Drawn:
+    """What the problem's own generator makes.
+
+    Attributes:
+        samples: of each input, what it made for a few seeds.
+        free: of each input, as from :func:`kcheck.grading.drawn.free_inputs`.
+        whole: whether an output is an integer, so that the place of equal elements may decide it.
+    """
+
+    samples: tuple[tuple[Any, ...], ...]
+    free: tuple[bool, ...]
+    whole: bool
+
+    @classmethod
+    def at(cls, source: TensorProblem, sizes: Sizes) -> _Drawn:
+        """At these sizes."""
+        every = [source.inputs(sizes, seed) for seed in range(_SAMPLES)]
+        free = free_inputs(source.torch, lambda: source.inputs(sizes, 0))
+        shapes = source.shapes(sizes)
+        whole = shapes is not None and any("int" in dtype for _, dtype in shapes.outputs)
+        return cls(tuple(zip(*every, strict=True)), tuple(free), whole)
+
+
+def _small(fits: Fits) -> Sizes:
+    """The smallest sizes with a hundred elements that the problem accepts, or the largest of smaller ones."""
+    good = [(fits.elements(sizes), n, sizes) for n, (sizes, works) in enumerate(fits.tried) if works]
+    enough = [each for each in good if each[0] >= _ENOUGH]
+    return min(enough)[2] if enough else max(good)[2]
+
+
+def as_tensor(torch: Any, array: Any) -> Any:
+    """A tensor with a copy of an array."""
+    if array.dtype.name in _BITS:
+        bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}").copy()
+        return torch.from_numpy(bits).view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(np.array(array, order="C"))
+
+
+def named_outputs(spec: OpSpec, result: Any) -> dict[str, Any]:
+    """What a function on tensors returns, by the names of the spec's outputs."""
+    results = result if isinstance(result, tuple) else (result,)
+    return {name: as_numpy(each, name) for name, each in zip(spec.outputs, results, strict=True)}
+
+
+def _values(source: TensorProblem, number: int, dims: tuple[str, ...], drawn: _Drawn) -> Any:
     """The distributions of an input: what the problem draws, and others of its sign."""
     own = {"from": _input_generator(source, number, dims)}
-    drawn = [as_numpy(source.inputs({}, seed)[number], "an input") for seed in (0, 1)]
-    if not all(np.issubdtype(each.dtype, np.floating) or each.dtype.name == "bfloat16" for each in drawn):
+    samples = [as_numpy(each, "an input") for each in drawn.samples[number]]
+    floating = all(np.issubdtype(each.dtype, np.floating) or each.dtype.name == "bfloat16" for each in samples)
+    if not floating or not drawn.free[number]:
         return own
-    if all(each.size == 0 or each.min() >= 0 for each in drawn):
-        return [own, "all_positive", {"uniform": [0, 1]}]
-    return [own, "normal", "uniform", "adversarial"]
+    if all(each.size == 0 or each.min() >= 0 for each in samples):
+        others: Sequence[Any] = [
+            {"from": each} for each in POSITIVE if not drawn.whole or each is not positive_ties
+        ]
+        return [own, "all_positive", *others]
+    return [own, "normal", *(each for each in _OF_BOTH_SIGNS if not drawn.whole or each != "ties")]
+
+
+def positive_large(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Large magnitudes, all positive: an input of ``torch.rand`` has no other sign."""
+    most = _most(dtype)
+    return _shaped(rng.log_uniform(most / 1e4, most, math.prod(shape)), shape, dtype)
+
+
+def positive_tiny(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Tiny magnitudes, all positive."""
+    return _shaped(rng.log_uniform(1e-6, 1e-3, math.prod(shape)), shape, dtype)
+
+
+def positive_offset(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A large common offset with a small spread."""
+    common = 100.0 if _most(dtype) < 1e5 else 1e3
+    return _shaped(common + np.asarray(rng.floats(math.prod(shape))), shape, dtype)
+
+
+def positive_spikes(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Ordinary magnitudes, of which a few are a thousand times larger."""
+    count = math.prod(shape)
+    return _shaped(np.asarray(rng.floats(count)) + 1e3 * (np.asarray(rng.floats(count)) < 0.02), shape, dtype)
+
+
+def positive_ties(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Few distinct values."""
+    return _shaped(np.asarray([0.25, 0.5, 1.0, 3.0])[rng.integers(0, 3, math.prod(shape))], shape, dtype)
+
+
+POSITIVE = (positive_large, positive_tiny, positive_offset, positive_spikes, positive_ties)
+"""The adversarial distributions of inputs that are never negative."""
+
+
+def _most(dtype: Any) -> float:
+    """The largest magnitude that is drawn: that of ``large``, as far as the dtype has it."""
+    return {"float16": 6e4, "float8_e4m3fn": 400.0, "float8_e5m2": 5e4}.get(np.dtype(dtype).name, 1e6)
+
+
+def _shaped(values: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return np.asarray(values).reshape(shape).astype(dtype)
 
 
 def _input_generator(source: TensorProblem, number: int, dims: tuple[str, ...]) -> Callable[..., Any]:

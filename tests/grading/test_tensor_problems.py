@@ -122,6 +122,18 @@ def test_a_tail_that_counts_is_wrong(problems: dict[str, Path], tmp_path: Path, 
     assert graded.case is not None
 
 
+def test_an_access_out_of_bounds_is_the_reason_not_what_it_makes_pytorch_raise(
+    problems: dict[str, Path], tmp_path: Path
+) -> None:
+    graded = _graded(problems["model"], _GOOD.replace("mask = o < n", "mask = o <= n") + _CALLS["model"], tmp_path)
+    assert (graded.verdict, graded.rule) == ("wrong", "memcheck")
+    assert graded.place is not None
+    assert (
+        graded.place.line
+        == _GOOD.splitlines().index(next(line for line in _GOOD.splitlines() if "v = " in line)) + 1
+    )
+
+
 def test_the_sizes_of_a_model_file_are_dims(problems: dict[str, Path]) -> None:
     spec = read_problem(problems["model"]).spec()
     assert set(spec.dims) == {"batch_size", "dim"}
