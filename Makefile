@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help help-benchmarks help-conformance demo test test-gpu check ci-quick readme rules format format-check lint types layers figures soak site release-check wheel clean
+.PHONY: help help-benchmarks help-conformance demo test test-gpu check ci-quick readme rules changelog format format-check lint types layers figures soak site release-check wheel clean
 
 help:  ## this list
 	@$(call targets,Makefile)
@@ -68,6 +68,9 @@ readme: .venv/installed-dev  ## run the README's sample again and write what it 
 
 rules: .venv/installed-dev  ## write docs/rules.md from kcheck/rules and what kcheck says about the examples
 	@PYTHONPATH=. $(BIN)/python tests/docs/rule_examples.py
+
+changelog: .venv/installed-dev
+	@$(BIN)/towncrier build --draft --version next
 
 format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
     parser.add_argument("--all", action="store_true", help="run every spec")
     parser.add_argument("--cases", type=int, default=CASES, help=f"cases of each spec; default: {CASES}")
-    parser.add_argument("specs", nargs="*", help="these specs in place of the sample")
+    parser.add_argument("specs", nargs="*", help="these specs instead of the sample")
     options = parser.parse_args()
     if options.write and options.specs:
         parser.error("--write takes the sample or --all")

@@ -54,8 +54,8 @@ class FindingLog:
         return not self._slots
 
     def report(self, finding: Finding) -> None:
-        """Report a finding, unless its rule is off. A note has no fix, and whether a program
-        is wrong because of it is not known here, so it is not reported."""
+        """Report a finding, unless its rule is off. Notes are not reported: they have no fix, and only a comparison
+        with a reference could tell whether they matter."""
         if finding.note:
             return
         told = finding.at_level(self._levels.get(finding.rule, "error"))
