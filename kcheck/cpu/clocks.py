@@ -50,10 +50,10 @@ _ORDERED = ORDERED - (1 << 32)
 _ENOUGH = 32
 """The most races of one kind that are examined between grid barriers: to show that there is no path takes long."""
 _OFTEN = 3
-"""A set that is asked for so often is written out."""
+"""The queries of a set after which its content is written out."""
 _MOST_ASKED = 64
 _TABLE_AFTER, _TABLE_LIMIT = 256, 1 << 24
-"""After so many questions of a block, code gets a table of what all its threads know; its most entries."""
+"""The queries of a block after which code gets a table of what all its threads know, and its most entries."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +73,7 @@ class KnownAccesses:
 
 @dataclass(slots=True)
 class _Asked:
-    """How often a set was asked for. Once that is often, what it contains, as :func:`_written_out` returns it."""
+    """How many queries a set has had, and after several its content, as :func:`_written_out` returns it."""
 
     node: KnownAccesses
     count: int = 0
@@ -328,7 +328,7 @@ class Clocks:
         return 0
 
     def _content(self, node: KnownAccesses) -> dict[int, dict[int, int]] | None:
-        """What a set contains, or None until it was asked for often: to search it is then faster."""
+        """The content of a set, or None for its first queries: a search is then faster."""
         asked = self._asked.get(id(node))
         if asked is None:
             if len(self._asked) >= _MOST_ASKED:

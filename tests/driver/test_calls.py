@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -361,3 +363,28 @@ def test_every_call_fits_its_signature(api: Api) -> None:
         has_rest = bool(code.co_flags & 0x04)
         assert least <= len(call.kinds), name
         assert has_rest or len(call.kinds) <= most, name
+
+
+LOOKS_UP = """
+import ctypes, os
+from kcheck.driver.install import install, settings
+stub = install(settings(os.environ), print, print).stub
+stub.answer_dlsym()
+driver = ctypes.CDLL("libcuda.so.1")
+made, context = ctypes.c_uint64(), ctypes.c_void_p()
+results = [
+    driver.cuInit(0),
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),
+    driver.cuCtxSetCurrent(context),
+    driver.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_t(100)),
+    driver.cuMemFree_v2(made),
+    driver.cuMemFree_v2(made),
+]
+print(results, made.value > 0)
+"""
+
+
+def test_a_library_that_looks_names_up_by_dlsym_finds_them() -> None:
+    """As CuPy does. The second free fails."""
+    done = subprocess.run([sys.executable, "-c", LOOKS_UP], capture_output=True, text=True, check=False)
+    assert done.stdout == "[0, 0, 0, 0, 0, 1] True\n", done.stderr

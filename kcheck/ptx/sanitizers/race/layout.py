@@ -85,8 +85,9 @@ class RaceState(ctypes.Structure):
         ("replicates", ctypes.c_uint64),  # 1: lanes of a warp may store copies of one value, as Triton's do
         ("unchanged", ctypes.c_uint64),  # bits: loads (PointerUse) of memory that the launch does not change
         ("published", ctypes.c_uint64),  # values published; if unchanged, nothing new can be observed
-        # What all threads of the current block know, so that code need not ask: a row for each earlier block, with
-        # the stamp of its start, and for each of its threads the stamp before which its accesses are known.
+        # What all threads of the current block know, which code looks up before it asks: a row for each earlier
+        # block, with the stamp of its start, and for each of its threads the stamp before which its accesses are
+        # known.
         ("known", ctypes.c_uint64),  # address of uint32[known_blocks][1 + known_threads]
         ("known_blocks", ctypes.c_uint32),  # 0: the host must be asked
         ("known_threads", ctypes.c_uint32),

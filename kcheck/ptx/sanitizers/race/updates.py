@@ -50,7 +50,7 @@ def _sources(store: Instruction, setters: Mapping[str, Sequence[Instruction]]) -
     values = value.elements if isinstance(value, Vector) else (value,)
     left = deque(register.name for register in values if isinstance(register, Register))
     seen = set(left)
-    while left and len(seen) < _MOST:  # in the order of the text, as every process must come to the same result
+    while left and len(seen) < _MOST:  # in the order of the text: the same in every process
         for operation in setters.get(left.popleft(), ()):
             if operation.opcode in ("atom", "shfl"):
                 continue
