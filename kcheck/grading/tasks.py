@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from kcheck.dataclass import dataclass
+from kcheck.device.places import one_line
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import shape_of_value, torch_for
@@ -54,6 +55,7 @@ class TaskFolder:
         self.numbers = {k: v for k, v in self._base.items() if type(v) is int and v > 0 and k != "seed"}
         self._module = _imported(self.path)
         self._in_double = True
+        self.reason = ""
         self._in_double = self._accepts_double()
 
     @functools.cached_property
@@ -88,7 +90,8 @@ class TaskFolder:
         try:
             data = self.data(sizes, 0)
             result = self.call(_copied(self.torch, data))
-        except Exception:
+        except Exception as error:
+            self.reason = one_line(error)
             return None
         inputs = tuple(map(shape_of_value, _tensors(self.torch, data)))
         outputs = tuple(map(shape_of_value, _tensors(self.torch, result)))

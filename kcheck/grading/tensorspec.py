@@ -31,6 +31,7 @@ _DATA_SEEDS = tuple(range(100))
 _LONGEST = 64
 _BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes that PyTorch does not take from NumPy."""
+_TOO_MANY = 1 << 26
 _SAMPLES = 4
 _ENOUGH = 100
 _OF_BOTH_SIGNS = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
@@ -51,6 +52,10 @@ class TensorProblem(Protocol):
     @property
     def torch(self) -> Any:
         """PyTorch."""
+
+    @property
+    def reason(self) -> str:
+        """Why it did not accept the last numbers that it refused."""
 
     def shapes(self, sizes: Sizes) -> TensorShapes | None:
         """The shapes with these numbers; None if it does not accept them."""
@@ -77,8 +82,14 @@ def spec_of(source: TensorProblem) -> OpSpec:
     """
     shapes = source.shapes({})
     if shapes is None:
-        raise UserError(f"{source.path}: the reference does not accept what the problem's own generator makes")
+        what = "the reference does not accept what the problem's own generator makes"
+        raise UserError(f"{source.path}: {what}: {source.reason}")
     fits = fitted(source, limits(source, shapes))
+    least = min(fits.elements(sizes) for sizes, works in fits.tried if works)
+    if least > _TOO_MANY:
+        what = f"its arrays cannot be scaled below {least:,} elements"
+        fix = "give the sizes in get_inputs or generate_input names in the module, or in the tests of the task"
+        raise UserError(f"{source.path}: {what}; {fix}")
     names, dims = source.names(shapes), tuple(fits.most)
     drawn = _Drawn.at(source, _small(fits))
     inputs: dict[str, Any] = {}
