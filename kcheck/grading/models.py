@@ -13,6 +13,7 @@ import functools
 import inspect
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,7 @@ from kcheck.grading.tensors import Callee
 from kcheck.grading.tensorspec import (
     SEED,
     as_tensor,
+    foreign_inputs,
     identifier,
     input_names,
     named_outputs,
@@ -43,6 +45,8 @@ from kcheck.model import Case, OpSpec
 Sizes: TypeAlias = Mapping[str, int]
 
 _NEEDED = ("Model", "get_inputs")
+_LONG = 0.3
+"""Seconds from which on the shapes of a model take long without memory."""
 _FEW = 1 << 20
 """The most elements of inputs that are made only to see which shapes follow."""
 
@@ -64,6 +68,7 @@ class ModelFile:
         self.numbers = module_numbers(self._tree)
         self.module = functools.lru_cache(maxsize=64)(self._module)
         self.reason = ""
+        self._is_slow = False
         self._shapes: dict[tuple[tuple[str, int], ...], TensorShapes | None] = {}
 
     def at(self, sizes: Sizes) -> ModuleType:
@@ -174,19 +179,28 @@ class ModelFile:
         return self._shapes[key]
 
     def _inferred(self, sizes: Sizes) -> TensorShapes | None:
-        try:
-            return self._shapes_on(sizes, "meta")
-        except UserError:
-            raise
-        except Exception as error:
-            self.reason = one_line(error)
-        try:  # code that looks at values needs some
-            with self.torch.device("meta"):
-                few = sum(each.numel() for each in self.inputs(sizes, 0)) <= _FEW
-            return self._shapes_on(sizes, "cpu") if few else None
-        except Exception as error:
-            self.reason = one_line(error)
-            return None
+        """The shapes, from PyTorch's device without memory. Small inputs are made if code looks at values, which
+        that device does not have, or if it takes long there, as for a recurrent network."""
+        for device in ("cpu", "meta") if self._is_slow and self._is_small(sizes) else ("meta", "cpu"):
+            if device == "cpu" and not self._is_small(sizes):
+                continue
+            begun = time.monotonic()
+            try:
+                return self._shapes_on(sizes, device)
+            except UserError:
+                raise
+            except Exception as error:
+                self.reason = one_line(error)
+            finally:
+                self._is_slow |= device == "meta" and time.monotonic() - begun > _LONG
+        return None
+
+    def _is_small(self, sizes: Sizes) -> bool:
+        with self.torch.device("meta"):
+            try:
+                return bool(sum(each.numel() for each in self.inputs(sizes, 0)) <= _FEW)
+            except Exception:  # sizes that the generator refuses
+                return False
 
     def _shapes_on(self, sizes: Sizes, device: str) -> TensorShapes:
         """The shapes, on PyTorch's device without memory or on the host.
@@ -267,6 +281,10 @@ class ModelProblem(GradingProblem):
         file, _ = _problem(self.path)
         sizes = _sizes(file, case.dims)
         return file.init_inputs(sizes), int(case.params.get(SEED, 0)), file.constants(sizes)
+
+    def foreign(self, case: Case) -> list[str]:
+        """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""
+        return foreign_inputs(_problem(self.path)[1], case)
 
     def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""

@@ -30,7 +30,15 @@ from kcheck.grading.modelspec import Shape, Sizes, TensorShapes
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Named, filled
-from kcheck.grading.tensorspec import DATA_SEED, as_tensor, input_names, named_outputs, spec_of, with_signature
+from kcheck.grading.tensorspec import (
+    DATA_SEED,
+    as_tensor,
+    foreign_inputs,
+    input_names,
+    named_outputs,
+    spec_of,
+    with_signature,
+)
 from kcheck.model import Case, OpSpec
 
 _TASK, _REFERENCE = "task.yml", "reference.py"
@@ -312,6 +320,10 @@ class TaskProblem(GradingProblem):
         """As :meth:`kcheck.grading.plain.GradingProblem.accepts`."""
         task, _ = _task(self.folder)
         return task.shapes(_sizes(task, case)) is not None
+
+    def foreign(self, case: Case) -> list[str]:
+        """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""
+        return foreign_inputs(_task(self.folder)[1], case)
 
     def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""

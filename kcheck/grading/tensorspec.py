@@ -16,7 +16,7 @@ from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.grading.drawn import free_inputs
 from kcheck.grading.modelspec import Fits, TensorShapes, accepted_constraints, fitted, limits, memory_constraints
-from kcheck.model import OpSpec
+from kcheck.model import Case, OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
 
@@ -180,6 +180,12 @@ def _small(fits: Fits) -> Sizes:
     good = [(fits.elements(sizes), n, sizes) for n, (sizes, works) in enumerate(fits.tried) if works]
     enough = [each for each in good if each[0] >= _ENOUGH]
     return min(enough)[2] if enough else max(good)[2]
+
+
+def foreign_inputs(spec: OpSpec, case: Case) -> list[str]:
+    """As :meth:`kcheck.grading.plain.GradingProblem.foreign`. The first distribution of an input is the
+    problem's own generator."""
+    return [name for name, drawn in case.values.items() if drawn != spec.inputs[name].values[0]]
 
 
 def as_tensor(torch: Any, array: Any) -> Any:
