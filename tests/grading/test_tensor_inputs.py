@@ -67,6 +67,12 @@ def test_an_axis_after_strides_and_dilation_is_an_expression(tmp_path: Path) -> 
     assert spec.outputs["y0"].shape[2].text.startswith("(L - ")
 
 
+def test_an_axis_after_pooling_by_an_odd_width_is_an_expression(tmp_path: Path) -> None:
+    value = "torch.nn.functional.avg_pool2d(x, 11)"
+    spec = _spec(tmp_path, "B = 4\nH = 2048\nW = 2048", "x", value, "return [torch.rand(B, H, W)]")
+    assert set(spec.dims) == {"B", "H", "W"}
+
+
 _INPUTS = {
     "a draw": ("return [torch.randn(N, N)]", True),
     "a draw times a number": ("return [0.1 * torch.randn(N, N).half() + 1]", True),
