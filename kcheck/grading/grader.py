@@ -220,10 +220,13 @@ class _CandidateRun:
             if verdict.status is not Status.PASSED and not every:
                 self._look_below(case)
                 break
-        failed = [verdict for verdict in self._verdicts.values() if verdict.status is not Status.PASSED]
+        failed = self._failing()
         if failed:
             return self._failed(failed)
         return self._suspected() or self._with_counts(Graded(self._name, "correct"))
+
+    def _failing(self) -> list[Verdict]:
+        return [verdict for verdict in self._verdicts.values() if verdict.status is not Status.PASSED]
 
     def _run(self, case: Case) -> Verdict:
         arrays, expected = self._grader.arrays(self._spec, case)
@@ -264,6 +267,10 @@ class _CandidateRun:
                 for why, n in left_out
             ),
         )
+        others = [self._grader.problem.foreign(each.case) for each in self._failing()]
+        if others and all(others):
+            names = ", ".join(sorted(set().union(*others)))
+            notes += (f"each failing case has values of {names} that the problem's own generator does not draw",)
         if not self._operator:
             return notes
         return (

@@ -13,7 +13,8 @@ import functools
 import inspect
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -21,15 +22,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kcheck.dataclass import dataclass
+from kcheck.device.places import one_line
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.modelspec import Shape, TensorShapes
+from kcheck.grading.modulenumbers import module_numbers, with_numbers
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee
 from kcheck.grading.tensorspec import (
     SEED,
     as_tensor,
+    foreign_inputs,
     identifier,
     input_names,
     named_outputs,
@@ -41,6 +45,10 @@ from kcheck.model import Case, OpSpec
 Sizes: TypeAlias = Mapping[str, int]
 
 _NEEDED = ("Model", "get_inputs")
+_LONG = 0.3
+"""Seconds from which on the shapes of a model take long without memory."""
+_FEW = 1 << 20
+"""The most elements of inputs that are made only to see which shapes follow."""
 
 
 class ModelFile:
@@ -57,8 +65,10 @@ class ModelFile:
         self.torch = torch_for(path)
         self.path = path
         self._tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        self.numbers = _numbers(self._tree)
+        self.numbers = module_numbers(self._tree)
         self.module = functools.lru_cache(maxsize=64)(self._module)
+        self.reason = ""
+        self._is_slow = False
         self._shapes: dict[tuple[tuple[str, int], ...], TensorShapes | None] = {}
 
     def at(self, sizes: Sizes) -> ModuleType:
@@ -69,7 +79,7 @@ class ModelFile:
     def _module(self, sizes: tuple[tuple[str, int], ...]) -> ModuleType:
         module = ModuleType(f"_kcheck_model_{self.path.stem}")
         module.__file__ = str(self.path)
-        code = compile(_replaced(self._tree, dict(sizes)), str(self.path), "exec")
+        code = compile(with_numbers(self._tree, dict(sizes)), str(self.path), "exec")
         try:
             exec(code, module.__dict__)  # the problem is the user's own file
         except Exception as error:
@@ -169,17 +179,41 @@ class ModelFile:
         return self._shapes[key]
 
     def _inferred(self, sizes: Sizes) -> TensorShapes | None:
+        """The shapes, from PyTorch's device without memory. Small inputs are made if code looks at values, which
+        that device does not have, or if it takes long there, as for a recurrent network."""
+        for device in ("cpu", "meta") if self._is_slow and self._is_small(sizes) else ("meta", "cpu"):
+            if device == "cpu" and not self._is_small(sizes):
+                continue
+            begun = time.monotonic()
+            try:
+                return self._shapes_on(sizes, device)
+            except UserError:
+                raise
+            except Exception as error:
+                self.reason = one_line(error)
+            finally:
+                self._is_slow |= device == "meta" and time.monotonic() - begun > _LONG
+        return None
+
+    def _is_small(self, sizes: Sizes) -> bool:
+        with self.torch.device("meta"):
+            try:
+                return bool(sum(each.numel() for each in self.inputs(sizes, 0)) <= _FEW)
+            except Exception:  # sizes that the generator refuses
+                return False
+
+    def _shapes_on(self, sizes: Sizes, device: str) -> TensorShapes:
+        """The shapes, on PyTorch's device without memory or on the host.
+
+        Raises:
+            Exception: any, from the problem's own code.
+        """
         torch = self.torch
-        try:
-            with torch.device("meta"), torch.no_grad():
-                inputs, model = self.given(sizes, 0), self.model(sizes, 0)
-                given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
-                outputs = model.to("meta")(*given)
-                inputs = [each for each in given if isinstance(each, torch.Tensor)]
-        except UserError:
-            raise
-        except Exception:
-            return None
+        with torch.device(device), torch.no_grad():
+            inputs, model = self.given(sizes, 0), self.model(sizes, 0)
+            given = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs]
+            outputs = model.to(device)(*given)
+            inputs = [each for each in given if isinstance(each, torch.Tensor)]
         outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
         return TensorShapes(
             tuple(shape_of_value(each) for each in inputs),
@@ -211,61 +245,6 @@ def _state(model: Any) -> dict[str, Any]:
 
 def _arguments(values: Sequence[Any]) -> list[Any]:
     return [value.clone() if hasattr(value, "clone") else value for value in values]
-
-
-def _numbers(tree: ast.Module) -> dict[str, int]:
-    """The numbers that the module assigns to names, also in tuples, as ``input_shape_0``: possible sizes."""
-    return {name: number for statement in tree.body for name, _, number in _assigned(statement)}
-
-
-def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr, int]]:
-    """The names of numbers in an assignment, where they are, and the numbers."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return
-    target, value = statement.targets[0], statement.value
-    if not isinstance(target, ast.Name):
-        pairs = zip(target.elts, value.elts, strict=False) if _both_tuples(target, value) else ()  # type: ignore[attr-defined]
-        named = [(each.id, part) for each, part in pairs if isinstance(each, ast.Name)]
-    elif isinstance(value, ast.Tuple | ast.List):
-        named = [(f"{target.id}_{n}", part) for n, part in enumerate(value.elts)]
-    else:
-        named = [(target.id, value)]
-    for name, part in named:
-        if (number := _folded(part)) is not None:
-            yield name, part, number
-
-
-def _both_tuples(target: ast.expr, value: ast.expr) -> bool:
-    return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
-
-
-def _folded(node: ast.expr) -> int | None:
-    """The value of ``1024`` or ``4 * 1024``; None for anything but a positive integer of literals."""
-    if not all(isinstance(part, ast.Constant | ast.BinOp | ast.operator) for part in ast.walk(node)):
-        return None
-    try:
-        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # literals only
-    except Exception:
-        return None
-    return value if type(value) is int and value > 0 else None
-
-
-def _replaced(tree: ast.Module, sizes: Sizes) -> ast.Module:
-    """The module with these numbers."""
-    new = {part: sizes[name] for each in tree.body for name, part, _ in _assigned(each) if name in sizes}
-
-    def put(part: ast.expr) -> ast.expr:
-        if isinstance(part, ast.Tuple | ast.List):
-            return ast.copy_location(type(part)([put(each) for each in part.elts], ast.Load()), part)
-        return ast.copy_location(ast.Constant(new[part]), part) if part in new else part
-
-    body = [
-        ast.copy_location(ast.Assign(each.targets, put(each.value)), each)
-        if isinstance(each, ast.Assign)
-        else each
-        for each in tree.body
-    ]
-    return ast.fix_missing_locations(ast.Module(body, tree.type_ignores))
 
 
 @dataclass(frozen=True)
@@ -302,6 +281,10 @@ class ModelProblem(GradingProblem):
         file, _ = _problem(self.path)
         sizes = _sizes(file, case.dims)
         return file.init_inputs(sizes), int(case.params.get(SEED, 0)), file.constants(sizes)
+
+    def foreign(self, case: Case) -> list[str]:
+        """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""
+        return foreign_inputs(_problem(self.path)[1], case)
 
     def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""

@@ -19,7 +19,7 @@ _ELEMENTS = 1 << 14
 """The most elements of an array in an ordinary case."""
 _GIVEN = 1 << 21
 """The most elements of an array in a case with a size of the file itself."""
-_STRIDES = (2, 3, 4, 5, 6, 8)
+_STRIDES, _LONGEST_STRIDE = (2, 3, 4, 5, 6, 8), 32
 _ROOM = 4
 """How many times the elements of the smallest array an array may have, if that is more than :data:`_ELEMENTS`."""
 _PROBES, _TOGETHER = 24, 12
@@ -216,7 +216,7 @@ def _strided(name: str, value: int, size: int) -> Iterator[str]:
     for step in _STRIDES:
         yield f"{name} * {step} {_signed(value - step * size)}"
     for times in (1, *_STRIDES):
-        for step in _STRIDES:
+        for step in _STRIDES if times > 1 else range(2, _LONGEST_STRIDE + 1):
             first = (value - 1) * step - times * size
             of = name if times == 1 else f"{name} * {times}"
             yield from (f"({of} {_signed(first + more)}) // {step} + 1" for more in range(step))

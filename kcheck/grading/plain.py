@@ -63,6 +63,10 @@ class GradingProblem(ABC):
         """
         return None
 
+    def foreign(self, case: Case) -> list[str]:
+        """The inputs whose values in a case are not from the problem's own generator."""
+        return []
+
     def checked(self, case: Case, inputs: dict[str, Any], outputs: dict[str, Any]) -> str:
         """What the problem's own checker says against these outputs; empty if it accepts them or there is none."""
         return ""

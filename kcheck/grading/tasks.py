@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from kcheck.dataclass import dataclass
+from kcheck.device.places import one_line
 from kcheck.errors import UserError
 from kcheck.grading.candidate import Order
 from kcheck.grading.models import shape_of_value, torch_for
@@ -29,7 +30,15 @@ from kcheck.grading.modelspec import Shape, Sizes, TensorShapes
 from kcheck.grading.ownwork import OperatorWork
 from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee, Named, filled
-from kcheck.grading.tensorspec import DATA_SEED, as_tensor, input_names, named_outputs, spec_of, with_signature
+from kcheck.grading.tensorspec import (
+    DATA_SEED,
+    as_tensor,
+    foreign_inputs,
+    input_names,
+    named_outputs,
+    spec_of,
+    with_signature,
+)
 from kcheck.model import Case, OpSpec
 
 _TASK, _REFERENCE = "task.yml", "reference.py"
@@ -54,6 +63,7 @@ class TaskFolder:
         self.numbers = {k: v for k, v in self._base.items() if type(v) is int and v > 0 and k != "seed"}
         self._module = _imported(self.path)
         self._in_double = True
+        self.reason = ""
         self._in_double = self._accepts_double()
 
     @functools.cached_property
@@ -88,7 +98,8 @@ class TaskFolder:
         try:
             data = self.data(sizes, 0)
             result = self.call(_copied(self.torch, data))
-        except Exception:
+        except Exception as error:
+            self.reason = one_line(error)
             return None
         inputs = tuple(map(shape_of_value, _tensors(self.torch, data)))
         outputs = tuple(map(shape_of_value, _tensors(self.torch, result)))
@@ -309,6 +320,10 @@ class TaskProblem(GradingProblem):
         """As :meth:`kcheck.grading.plain.GradingProblem.accepts`."""
         task, _ = _task(self.folder)
         return task.shapes(_sizes(task, case)) is not None
+
+    def foreign(self, case: Case) -> list[str]:
+        """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""
+        return foreign_inputs(_task(self.folder)[1], case)
 
     def itself(self, case: Case, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """As :meth:`kcheck.grading.plain.GradingProblem.itself`."""

@@ -16,7 +16,7 @@ from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.grading.drawn import free_inputs
 from kcheck.grading.modelspec import Fits, TensorShapes, accepted_constraints, fitted, limits, memory_constraints
-from kcheck.model import OpSpec
+from kcheck.model import Case, OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
 
@@ -31,6 +31,7 @@ _DATA_SEEDS = tuple(range(100))
 _LONGEST = 64
 _BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes that PyTorch does not take from NumPy."""
+_TOO_MANY = 1 << 26
 _SAMPLES = 4
 _ENOUGH = 100
 _OF_BOTH_SIGNS = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
@@ -51,6 +52,10 @@ class TensorProblem(Protocol):
     @property
     def torch(self) -> Any:
         """PyTorch."""
+
+    @property
+    def reason(self) -> str:
+        """Why it did not accept the last numbers that it refused."""
 
     def shapes(self, sizes: Sizes) -> TensorShapes | None:
         """The shapes with these numbers; None if it does not accept them."""
@@ -77,8 +82,14 @@ def spec_of(source: TensorProblem) -> OpSpec:
     """
     shapes = source.shapes({})
     if shapes is None:
-        raise UserError(f"{source.path}: the reference does not accept what the problem's own generator makes")
+        what = "the reference does not accept what the problem's own generator makes"
+        raise UserError(f"{source.path}: {what}: {source.reason}")
     fits = fitted(source, limits(source, shapes))
+    least = min(fits.elements(sizes) for sizes, works in fits.tried if works)
+    if least > _TOO_MANY:
+        what = f"its arrays cannot be scaled below {least:,} elements"
+        fix = "give the sizes in get_inputs or generate_input names in the module, or in the tests of the task"
+        raise UserError(f"{source.path}: {what}; {fix}")
     names, dims = source.names(shapes), tuple(fits.most)
     drawn = _Drawn.at(source, _small(fits))
     inputs: dict[str, Any] = {}
@@ -169,6 +180,12 @@ def _small(fits: Fits) -> Sizes:
     good = [(fits.elements(sizes), n, sizes) for n, (sizes, works) in enumerate(fits.tried) if works]
     enough = [each for each in good if each[0] >= _ENOUGH]
     return min(enough)[2] if enough else max(good)[2]
+
+
+def foreign_inputs(spec: OpSpec, case: Case) -> list[str]:
+    """As :meth:`kcheck.grading.plain.GradingProblem.foreign`. The first distribution of an input is the
+    problem's own generator."""
+    return [name for name, drawn in case.values.items() if drawn != spec.inputs[name].values[0]]
 
 
 def as_tensor(torch: Any, array: Any) -> Any:

@@ -67,6 +67,12 @@ def test_an_axis_after_strides_and_dilation_is_an_expression(tmp_path: Path) -> 
     assert spec.outputs["y0"].shape[2].text.startswith("(L - ")
 
 
+def test_an_axis_after_pooling_by_an_odd_width_is_an_expression(tmp_path: Path) -> None:
+    value = "torch.nn.functional.avg_pool2d(x, 11)"
+    spec = _spec(tmp_path, "B = 4\nH = 2048\nW = 2048", "x", value, "return [torch.rand(B, H, W)]")
+    assert set(spec.dims) == {"B", "H", "W"}
+
+
 _INPUTS = {
     "a draw": ("return [torch.randn(N, N)]", True),
     "a draw times a number": ("return [0.1 * torch.randn(N, N).half() + 1]", True),
@@ -107,7 +113,7 @@ def test_a_case_that_the_model_itself_gets_wrong_is_left_out(tmp_path: Path) -> 
     graded = _graded(problem, new, 20)
     assert (graded.verdict, [note.partition(":")[0] for note in graded.notes]) == (
         "correct",
-        ["3 cases were not judged"],
+        ["5 cases were not judged"],
     )
     assert _graded(problem, new.replace("1)[1]", "1)[1].flip(1)"), 20).verdict == "wrong"
 
@@ -116,6 +122,30 @@ def test_a_model_that_is_never_exact_is_no_problem(tmp_path: Path) -> None:
     problem = _file(tmp_path, "B = 8", "x", "torch.sort(1 + x * 1e-9, 1)[1]", "return [torch.rand(B, 64)]")
     with pytest.raises(UserError, match="no case can be judged: the problem's own code is inexact"):
         Grader(read_problem(problem), GradingOptions(4, 0))
+
+
+def test_sizes_that_cannot_be_scaled_say_why(tmp_path: Path) -> None:
+    problem = _file(tmp_path, "B = 8", "x", "x", "return [torch.rand(B, 1 << 20, 1 << 10)]")
+    with pytest.raises(UserError, match=r"cannot be scaled below 2,147,483,648 elements; give the sizes .* names"):
+        read_problem(problem).spec()
+
+
+def test_a_model_that_does_not_run_says_why(tmp_path: Path) -> None:
+    problem = _file(tmp_path, "B = 8", "x", "x @ x", "return [torch.rand(B, 3)]")
+    with pytest.raises(UserError, match="does not accept what the problem's own generator makes: RuntimeError: "):
+        read_problem(problem).spec()
+
+
+def test_a_number_that_the_model_looks_up_in_its_module_stays(tmp_path: Path) -> None:
+    sizes = "B = 80\nN = 32\nhalf = B // 2"
+    spec = _spec(tmp_path, sizes, "x", "x[: half] + 1", "return [torch.rand(B, N)]")
+    assert set(spec.dims) == {"N"}
+
+
+def test_a_model_that_looks_at_values_runs(tmp_path: Path) -> None:
+    value = "x * 2 if x.max() > 0 else x"
+    spec = _spec(tmp_path, "B = 80", "x", value, "return [torch.rand(B, 3)]")
+    assert set(spec.dims) == {"B"}
 
 
 _SEGMENTS = """

@@ -141,6 +141,16 @@ def test_the_sizes_of_a_model_file_are_dims(problems: dict[str, Path]) -> None:
     assert {"batch_size": 16, "dim": 4096} in [dict(example.dims) for example in spec.examples]
 
 
+def test_a_note_says_which_values_the_problem_itself_does_not_draw(
+    problems: dict[str, Path], tmp_path: Path
+) -> None:
+    problem = problems["model"]
+    text = _GOOD.replace("v - tl.max(v, 0)", "v") + _CALLS["model"]
+    told = "each failing case has values of x that the problem's own generator does not draw"
+    graded = _graded(problem, text, tmp_path)
+    assert (graded.verdict, told in graded.notes) == ("wrong", True)
+
+
 def test_pytorchs_own_operator_is_a_cheat_unless_it_is_allowed(problems: dict[str, Path], tmp_path: Path) -> None:
     text = (
         "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.softmax(1)\n"
