@@ -54,8 +54,8 @@ class FindingLog:
         return not self._slots
 
     def report(self, finding: Finding) -> None:
-        """Report a finding, unless its rule is off. Notes are not reported: they have no fix, and only a comparison
-        with a reference could tell whether they matter."""
+        """Report a finding, unless its rule is off. Notes are not reported: they have no fix, and only a
+        comparison with a reference could tell whether they matter."""
         if finding.note:
             return
         told = finding.at_level(self._levels.get(finding.rule, "error"))
