@@ -2,8 +2,9 @@
 
 CuPy's wheel contains NVIDIA's runtime, linked statically into the module through which CuPy calls it. That module
 is changed when it is loaded, as programs that nvcc built are (``native/preload.c``): it then calls kcheck's
-runtime, which finds the device in this process. CuPy compiles its kernels with NVRTC, to PTX here. What CuPy's
-wheel has as machine code, and NVIDIA's libraries, are refused by name.
+runtime, which finds the device in this process. CuPy compiles its kernels with NVRTC, to PTX here. NumPy draws
+cuRAND's numbers and does Thrust's sorts; what else CuPy's wheel has as machine code, and NVIDIA's other libraries,
+are refused by name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kcheck.driver import session
+from kcheck.driver import curand, session, thrust
 from kcheck.driver.after_import import patch_after_import, patch_around_import
 from kcheck.driver.install import settings
 from kcheck.driver.stub import Stub
@@ -31,7 +32,6 @@ from kcheck.driver.stub import Stub
 _RUNTIME = "cupy_backends.cuda.api.runtime"
 _LIBRARIES = {
     "cupy_backends.cuda.libs.cublas": "cuBLAS",
-    "cupy_backends.cuda.libs.curand": "cuRAND",
     "cupy_backends.cuda.libs.cusolver": "cuSOLVER",
     "cupy_backends.cuda.libs.cusparse": "cuSPARSE",
     "cupy_backends.cuda.libs.cusparselt": "cuSPARSELt",
@@ -39,7 +39,8 @@ _LIBRARIES = {
     "cupy_backends.cuda.libs.nccl": "NCCL",
     "cupy.cuda.cufft": "cuFFT",
 }
-_WHEEL = {"cupy.cuda.cub": "CUB", "cupy.cuda.thrust": "Thrust"}
+_CURAND = "cupy_backends.cuda.libs.curand"
+_WHEEL = {"cupy.cuda.cub": "CUB"}
 _REFUSED = (
     "kcheck: this function of CuPy needs {}, which is machine code that the cpu device cannot run; kcheck runs "
     "kernels that CuPy compiles: compute this part with NumPy (cupy.asnumpy, cupy.asarray)"
@@ -64,6 +65,7 @@ def start(variables: MutableMapping[str, str]) -> None:
     variables["CUPY_COMPILE_WITH_PTX"] = "1"
     variables["CUPY_CACHE_DIR"] = str(folder)  # its kernels have lines, unlike those of the user's own folder
     variables["CUPY_ACCELERATORS"] = ""  # they are CUB's machine code
+    sys.modules[_CURAND] = curand
     sys.meta_path.insert(0, _Refusing())
     patch_around_import(_RUNTIME, functools.partial(_redirect, stub))
     refusing = {name: [functools.partial(_refuse, needed=needed)] for name, needed in _WHEEL.items()}
@@ -73,7 +75,9 @@ def start(variables: MutableMapping[str, str]) -> None:
             "cupy.cuda.compiler": [functools.partial(_with_lines, folder=folder / "sources")],
             "cupy.cuda": [_import_at_once],
             "cupy_backends.cuda.libs": [_import_at_once],
-            "cupy.random._generator_api": [_refuse_generators],
+            "cupy.cuda.thrust": [_sort_on_the_host],
+            "cupy.random._generator_api": [_draw_on_the_host],
+            "cupy.random._bit_generator": [_seed_on_the_host],
             **refusing,
         }
     )
@@ -159,11 +163,15 @@ def _import_at_once(package: Any) -> None:
     plain = package.__getattr__
 
     def look_up(name: str) -> Any:
-        if (full := f"{package.__name__}.{name}") in _LIBRARIES:
+        if (full := f"{package.__name__}.{name}") in _LIBRARIES or full == _CURAND:
             return importlib.import_module(full)
         return plain(name)
 
     package.__getattr__ = look_up
+
+
+def _sort_on_the_host(module: Any) -> None:
+    module.sort, module.argsort, module.lexsort = thrust.sort, thrust.argsort, thrust.lexsort
 
 
 def _refuse(module: Any, needed: str) -> None:
@@ -173,14 +181,13 @@ def _refuse(module: Any, needed: str) -> None:
             setattr(module, name, functools.partial(_raise, needed))
 
 
-def _refuse_generators(module: Any) -> None:
-    class Generator(module.Generator):  # type: ignore[misc]
-        """cupy.random.Generator, which cannot be created."""
+def _draw_on_the_host(module: Any) -> None:
+    module.Generator = curand.Generator
 
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            _raise("cuRAND")
 
-    module.Generator = Generator
+def _seed_on_the_host(module: Any) -> None:
+    for name in ("BitGenerator", "XORWOW", "MRG32k3a", "Philox4x3210"):
+        setattr(module, name, type(name, (curand.BitGenerator,), {}))
 
 
 def _raise(needed: str, *arguments: Any, **keywords: Any) -> None:

@@ -84,13 +84,43 @@ def libraries() -> None:
     for work in (
         lambda: cupy.ones((3, 3)) @ cupy.ones((3, 3)),
         lambda: cupy.fft.fft(cupy.ones(8)),
-        lambda: cupy.sort(cupy.ones(8)),
-        lambda: cupy.random.default_rng(1).random(4),
     ):
         try:
             print(work())
         except (ImportError, NotImplementedError) as refused:
             print(str(refused).partition(",")[0])
+
+
+def drawn() -> None:
+    """Equal seeds give equal numbers."""
+    states = [cupy.random.RandomState(3) for _ in range(2)]
+    first, second = ((s.rand(500), s.randn(501), s.randint(0, 10, 500), s.permutation(9)) for s in states)
+    print(
+        "drawn", all(bool((a == b).all()) for a, b in zip(first, second, strict=True)), sorted(first[3].tolist())
+    )
+    numbers, normal, integers, _ = first
+    near = abs(numbers.mean() - 0.5) < 0.1 and abs(normal.mean()) < 0.2 and abs(normal.std() - 1) < 0.2
+    print(bool(near), bool((numbers > 0).all() and (numbers <= 1).all()), int(integers.min()), int(integers.max()))
+    generator, again = cupy.random.default_rng(5), cupy.random.Generator(cupy.random.Philox4x3210(5))
+    scaled = generator.exponential(cupy.asarray([1.0, 2.0]))
+    print(generator.random((2, 3)).shape, type(scaled) is cupy.ndarray, isinstance(again, cupy.random.Generator))
+
+
+def ordered() -> None:
+    values = numpy.random.default_rng(0).normal(0, 30, (7, 33))
+    for dtype in (numpy.float32, numpy.int8, numpy.complex64, numpy.float16):
+        host = values.astype(dtype)
+        for axis in (0, 1):
+            found, order = cupy.sort(cupy.asarray(host), axis=axis), cupy.argsort(cupy.asarray(host), axis=axis)
+            assert (found.get() == numpy.sort(host, axis=axis)).all()
+            assert (order.get() == numpy.argsort(host, axis=axis, kind="stable")).all()
+    keys = numpy.array([[1, 2, 1, 2], [3, 1, 1, 2]])
+    print(
+        "ordered",
+        cupy.lexsort(cupy.asarray(keys)),
+        cupy.unique(cupy.asarray(keys)),
+        cupy.median(cupy.asarray(keys)),
+    )
 
 
 WORK = {
@@ -101,6 +131,8 @@ WORK = {
     "arrays": arrays,
     "streams": streams,
     "shifted": shifted,
+    "drawn": drawn,
+    "ordered": ordered,
     "libraries": libraries,
 }
 for each in sys.argv[1:]:

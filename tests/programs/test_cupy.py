@@ -60,8 +60,18 @@ def test_a_finding_in_generated_code_names_a_file_that_exists() -> None:
 
 def test_libraries_of_machine_code_are_named() -> None:
     code, out, _ = run("libraries")
+    assert out == [f"kcheck: this function of CuPy needs {name}" for name in ("cuBLAS", "cuFFT")]
+    assert code == 0
+
+
+def test_random_numbers_and_sorts_run_without_curand_and_thrust() -> None:
+    """NumPy draws and sorts; CuPy's kernels make the rest from that."""
+    code, out, _ = run("drawn", "ordered")
     assert out == [
-        f"kcheck: this function of CuPy needs {name}" for name in ("cuBLAS", "cuFFT", "Thrust", "cuRAND")
+        "drawn True [0, 1, 2, 3, 4, 5, 6, 7, 8]",
+        "True True 0 9",
+        "(2, 3) True True",
+        "ordered [2 1 3 0] [1 2 3] 1.5",
     ]
     assert code == 0
 
