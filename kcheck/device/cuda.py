@@ -26,6 +26,7 @@ from kcheck.device.plan import TIMEOUT_FIX, LaunchFault, LayoutLeftOut
 from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.compile_errors import explain, is_compiler_error, refuse_once
 from kcheck.driver.signatures import SignatureMismatch, check_signature
+from kcheck.driver.stub import MARK
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.generator import Allocation
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
@@ -46,11 +47,14 @@ _MOST_SHAPES = 1_000
 
 
 def driver_answers() -> bool:
-    """Whether this machine has a CUDA driver with at least one device. Does not import Numba."""
+    """Whether this machine has a CUDA driver with at least one device, other than the cpu device, which may have
+    been loaded by this process. Does not import Numba."""
     for name in _LIBRARIES.get(sys.platform, ("libcuda.so.1", "libcuda.so")):
         try:
             library = ctypes.CDLL(name)
             count = ctypes.c_int(0)
+            if hasattr(library, MARK):
+                continue
             if library.cuInit(0) == 0 and library.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0:
                 return True
         except (OSError, AttributeError):  # no such library, or it is not a driver

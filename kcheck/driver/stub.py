@@ -26,6 +26,8 @@ from kcheck.driver.result import Result
 from kcheck.errors import DeviceUnavailable
 
 SONAME = "libcuda.so.1"
+MARK = "kcheck_stub"
+"""A symbol that only the stub has: another driver is that of a GPU."""
 SLOTS = 2048
 # Names that are looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by C programs.
 # Programs that look up more (CuPy) need Stub.answer_dlsym.
@@ -148,7 +150,7 @@ def write_stub(folder: Path, calls: Table) -> Path:
     Raises:
         DeviceUnavailable: there is no trampoline for this machine, or no writable folder.
     """
-    image = shared_object(SONAME, exported(calls), SLOTS, platform.machine())
+    image = shared_object(SONAME, [*exported(calls), MARK], SLOTS, platform.machine())
     name = f"libcuda-{hashlib.blake2b(image, digest_size=8).hexdigest()}.so.1"
     for parent in (folder, None):
         try:
