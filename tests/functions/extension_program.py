@@ -61,8 +61,8 @@ def unsynced(module):
 
 
 def together(module):
-    """All threads write one element of a tensor."""
-    module.last(torch.ones(100, device="cuda"))
+    """All threads write one element of a tensor, with different values."""
+    module.last(torch.arange(100.0, device="cuda"))
 
 
 if __name__ == "__main__":
