@@ -26,8 +26,11 @@ from kcheck.ptx.syntax.types import TYPES
 
 
 def find_segment(fn: FunctionLowering, body: Sequence[Operation]) -> Segment | None:
-    """The segment of a block that gets a second version; None if there is none."""
-    if fn.width == 1 or not fn.unit.has_versions or not fn.unit.shared_bytes:
+    """The segment of a block that gets a second version; None if there is none.
+
+    With sanitizers, quick code has it, too: the sites of both must be the same, since one code replaces the other.
+    """
+    if fn.width == 1 or not (fn.unit.has_versions or fn.observers) or not fn.unit.shared_bytes:
         return None
     segment = find(body, fn.unit.array_of, _may_synchronize) if fn.observers else find(body, fn.unit.array_of)
     if segment is None or sum(len(group.loads) for group in _testable(fn, segment)) < FEWEST_LOADS:
@@ -52,11 +55,13 @@ def lower(fn: FunctionLowering, body: Sequence[Operation], segment: Segment) -> 
         fn.begin_block(in_loop)
         fn.inside = loads
         for operation in operations:
+            if id(operation) in loads and isinstance(operation, Instruction) and not fn.observers:
+                fn.unit.site(operation, "shared")  # unused here, but quick code has it in this order
             apply(fn, operation)
         fn.inside = frozenset()
     with all_inside.else_():
         fn.begin_block(in_loop)
-        repeats, fn.unit.repeats = fn.unit.repeats, bool(fn.observers)
+        repeats, fn.unit.repeats = fn.unit.repeats, True
         for operation in operations:
             apply(fn, operation)
         fn.unit.repeats = repeats
