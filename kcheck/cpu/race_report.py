@@ -289,7 +289,8 @@ def _barrier(
     if race.lacks & MET:
         return f"put {words.warp_barrier} {_gap(here, other)}: a shuffle, vote or match does not order memory"
     in_branch = here.role.in_branch and other.role.in_branch
-    where = ", where all threads of the block reach it" if in_branch else ""
+    # A barrier beside one of the accesses may be in its branch, although the other access is in none.
+    where = ", where all threads of the block reach it" if here.role.in_branch or other.role.in_branch else ""
     copy = next((side for side in (here, other) if side.verb == "copies to"), None)
     wait = ""
     if copy is not None and _leads_to(copy, other if copy is here else here):

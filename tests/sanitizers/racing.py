@@ -70,6 +70,19 @@ def neighbor_in_the_warp_in_a_branch(x, out):
 
 
 @row(grid=1)
+def flags_of_others_in_a_loop_of_each_lane(x, out):
+    """As in non-maximum suppression: each lane reads the flags of those before it, then sets its own."""
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    count = 0
+    for i in range(t):
+        if s[i] != 0:  # race
+            count += x[i]
+    s[t] = count + 1  # race
+    out[t] = count
+
+
+@row(grid=1)
 def all_write_one_element(x, out):
     s = cuda.shared.array(1, int32)
     t = cuda.threadIdx.x

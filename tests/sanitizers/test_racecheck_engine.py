@@ -113,6 +113,12 @@ def test_lanes_of_one_warp_are_told_to_use_a_barrier_of_the_warp(child: DeviceCh
     assert "syncthreads" not in told["fix"]
 
 
+def test_a_barrier_belongs_where_all_threads_reach_it(child: DeviceChild) -> None:
+    """Also if only one of the two accesses is where some threads do not come by."""
+    for told in child.ask({"kernel": "flags_of_others_in_a_loop_of_each_lane", "width": 16}, SECONDS):
+        assert re.search("where all (threads of the block|lanes of the warp) reach it", told["fix"]), told["fix"]
+
+
 def test_one_element_of_all_threads_is_written_by_one(child: DeviceChild) -> None:
     """An atomic would keep the last value instead of the right one."""
     (told,) = child.ask({"kernel": "all_write_one_element", "width": 16}, SECONDS)
