@@ -89,7 +89,7 @@ def test_outcomes_are_recorded(suite: Path, tmp_path: Path) -> None:
     """Each test by its name, once, with all of its subtests; what is left out is not run."""
     without = tmp_path / "slow.txt"
     without.write_text("# slow\ntest_suite.py::test_left_out\n")
-    run = run_suite(2, tests=[str(suite.parent)], without=without)
+    run = run_suite(1, tests=[str(suite.parent)], without=without)
     assert not run.broken
     assert {test: outcome.outcome for test, outcome in run.outcomes.items()} == {
         "test_suite.py::test_passes": "passed",
@@ -112,7 +112,7 @@ def test_a_crash_fails_the_test_that_crashed(suite: Path) -> None:
 @pytest.mark.parametrize("suite", ["time.sleep(600)"], indirect=True)
 def test_a_hang_is_stopped_and_told(suite: Path) -> None:
     """A suite in which nothing happens any more is stopped, with the names of the tests that hang."""
-    run = run_suite(2, tests=[str(suite.parent)], silent=8)
+    run = run_suite(1, tests=[str(suite.parent)], silent=8)
     assert run.broken == "nothing happened for 8 s; stopped. Tests that were running: test_suite.py::test_last"
     assert run.outcomes["test_suite.py::test_passes"].outcome == "passed"
 
@@ -142,9 +142,9 @@ def test_a_crash_is_not_tried_again() -> None:
 def test_a_suite_that_cannot_be_collected_is_told(suite: Path) -> None:
     """A file that cannot be read has failed, and what pytest refuses altogether is a broken run."""
     suite.write_text("import nothing_of_this_name\n")
-    run = run_suite(2, tests=[str(suite.parent)])
+    run = run_suite(1, tests=[str(suite.parent)])
     assert [outcome.outcome for outcome in run.outcomes.values()] == ["failed"]
-    assert run_suite(2, tests=[str(suite.parent) + ".gone"]).broken.startswith("pytest ended with status")
+    assert run_suite(1, tests=[str(suite.parent) + ".gone"]).broken.startswith("pytest ended with status")
 
 
 RACE = Finding(

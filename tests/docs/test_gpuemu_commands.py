@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_python import environment, run_module
 
 from kcheck.device.cpu import missing
 
@@ -120,6 +121,7 @@ def test_scale():
 """,
 }
 
+SECONDS = 300.0
 FAILS = "1 of 2 specs failed"
 
 SAID: dict[str, tuple[int, str]] = {
@@ -200,14 +202,15 @@ def lines() -> list[str]:
 
 
 def run(root: Path, line: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """A command line as a process, with kcheck's store."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("KCHECK_STORE", "COLUMNS")}
-    environment.pop("NUMBA_ENABLE_CUDASIM", None)
-    environment["PYTHONPATH"] = str(ROOT)
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
-    command = [sys.executable, "-m", *shlex.split(line)]
+    """A command line as a process, with kcheck's store; started by Python if it reads what is typed."""
+    variables = environment("KCHECK_STORE", "COLUMNS")
+    variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables["PATH"]])
+    words = shlex.split(line)
+    if not given:
+        return run_module(words, root, variables, SECONDS)
+    command = [sys.executable, "-m", *words]
     return subprocess.run(
-        command, cwd=root, env=environment, input=given, capture_output=True, encoding="utf-8", timeout=300
+        command, cwd=root, env=variables, input=given, capture_output=True, encoding="utf-8", timeout=SECONDS
     )
 
 

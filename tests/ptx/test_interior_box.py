@@ -230,7 +230,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("width", [2, 8, 16, 32])
+@pytest.mark.parametrize(
+    "width", [2, pytest.param(8, marks=pytest.mark.soak), 16, pytest.param(32, marks=pytest.mark.soak)]
+)
 def test_strided_loads(kind: str, width: int) -> None:
     """The colors of a pixel, for example. The first and the last element are next to pages that cannot be
     accessed."""
