@@ -198,8 +198,12 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
             values = argument.values or guessed_values(argument.dtype)
             source = "launches in the file" if argument.is_launched else "--args" if argument.values else "a guess"
             rows.append((argument.name, f"{values} {argument.dtype}", source))
+        elif argument.kind == "stride":
+            array, _, axis = argument.stride.partition(", ")
+            rows.append((argument.name, f"stride of {array}, axis {axis}", ""))
         else:
             rows.append((argument.name, f"dim {argument.dim}", ""))
+    rows += [(name, value, "a constant") for name, value in (drawn.constants or {}).items()]
     for name in drawn.dims:
         sizes = drawn.domains.get(name)
         rows.append((name, sizes or default_sizes(drawn, name), "--dims" if sizes else "default"))
@@ -211,7 +215,8 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
     block_from = drawn.block_from or "default"
     if drawn.block_is_guess:
         block_from += ": check it, or use --block"
-    rows.append(("block", f"[{', '.join(map(str, drawn.block))}]", block_from))
+    if drawn.constants is None:  # otherwise Triton sets it
+        rows.append(("block", f"[{', '.join(map(str, drawn.block))}]", block_from))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     yield f"{kernel} · arguments {'from --args' if has_args else 'as read from the kernel'}"
     for name, what, source in rows:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
 from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.elements import integer_elements
+from kcheck.draft.flat import split_indexes
 from kcheck.draft.geometry import (
     AXES,
     MAX_THREADS,
@@ -28,9 +29,10 @@ from kcheck.draft.launches import launched_blocks, launched_values
 from kcheck.draft.names import constants, dotted, integer, single_assignments, uses_infinities
 from kcheck.draft.signatures import explicit_signature
 from kcheck.draft.sizes import size_meant
+from kcheck.draft.tritontext import as_blocks, axis_constants, lengths, pointers_of
 from kcheck.errors import UserError
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.kinds.tritonfile import read_triton
+from kcheck.specfile.kinds.tritonfile import TritonKernel, read_triton
 from kcheck.specfile.paths import shown
 
 _SHARED_SHAPE = "the shape of a shared array"
@@ -44,16 +46,17 @@ class Argument:
     """A parameter of the kernel.
 
     Attributes:
-        kind: ``dim``: a scalar that is the size of something.
+        kind: ``dim``: a scalar that is the size of something; ``stride``: the stride of an axis.
         shape: of an array, one expression of dims for each axis.
         dtype: from the kernel's signature or its use; empty if neither shows it.
         dim: of a ``dim``, its name in the spec.
         values: of a scalar or an array, its values as a spec writes them; empty if unknown.
         is_launched: whether launches in the file show them.
+        stride: of a ``stride``, the array and the axis: ``x, 0``.
     """
 
     name: str
-    kind: Literal["array", "scalar", "dim"]
+    kind: Literal["array", "scalar", "dim", "stride"]
     shape: tuple[str, ...] = ()
     dtype: str = ""
     loads: bool = False
@@ -61,6 +64,7 @@ class Argument:
     dim: str = ""
     values: str = ""
     is_launched: bool = False
+    stride: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class Sketch:
         guesses: what the source does not show, one sentence each.
         domains: by dim, its sizes as a spec writes them, if the user gave them.
         strides: whether the kernel uses the number of blocks along x, as a loop over the grid does.
+        constants: of a Triton kernel, the values of its ``tl.constexpr``, as a spec writes them; None for a kernel
+            of numba.cuda.
     """
 
     name: str
@@ -89,6 +95,7 @@ class Sketch:
     guesses: tuple[str, ...] = ()
     domains: Mapping[str, str] = field(default_factory=dict)
     strides: bool = False
+    constants: Mapping[str, str] | None = None
 
     @property
     def block_is_guess(self) -> bool:
@@ -104,7 +111,7 @@ def sketch(path: Path, name: str) -> Sketch:
     """Sketch the kernel of this name in a file.
 
     Raises:
-        UserError: there is no such file or function, the file is not Python, or the kernel is in Triton.
+        UserError: there is no such file or function, or the file is not Python.
     """
     place = shown(path)
     try:
@@ -121,13 +128,12 @@ def sketch(path: Path, name: str) -> Sketch:
         at = f"{place}:{getattr(error, 'lineno', None) or 1}"
         raise UserError(f"{at}: this is not valid Python: {getattr(error, 'msg', error)}") from None
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    if name in read_triton(path):
-        raise UserError(
-            f"{place}: kcheck cannot draft a spec for the Triton kernel {name!r}; write one as in "
-            "docs/triton.md, or run a program that launches it: kcheck exec -- python program.py"
-        )
+    kernel = read_triton(path).get(name)
+    if kernel is not None:
+        return _of_triton(path, tree, functions[name], kernel)
     if name not in functions:
         kernels = [function.name for function in functions.values() if _is_kernel(function)]
+        kernels += read_triton(path)
         fix = did_you_mean(name, functions) or (f"its kernels are {', '.join(kernels)}" if kernels else "")
         raise UserError(f"{place}: no function {name!r} in this file{f'; {fix}' if fix else ''}")
     return _Drawing(path, tree, functions[name], functions).sketch()
@@ -138,12 +144,105 @@ def _is_kernel(function: ast.FunctionDef) -> bool:
     return any(dotted(call).endswith("cuda.jit") for call in calls)
 
 
+_PROGRAM, _TILE = 128, 32
+"""Elements of a program along its only axis, and along each of several."""
+_TAG = 100_000
+_AXIS_SIZES = "[16, 32, 64]"
+
+
+def _of_triton(path: Path, tree: ast.Module, function: ast.FunctionDef, kernel: TritonKernel) -> Sketch:
+    """Sketch a Triton kernel: its programs are the blocks, and the constants in its indexes are their sizes.
+
+    The constants are numbers beyond all others while the kernel is drawn, so that each is known by its number.
+    """
+    pointers = pointers_of(function, [name for name in kernel.arguments if name not in kernel.numbers])
+    translated = as_blocks(function, pointers)
+    axes = axis_constants(translated, kernel.constexprs)
+    tags = {name: _TAG + place for place, name in enumerate(kernel.constexprs) if name not in axes}
+    scalars = [name for name in (*kernel.arguments, *axes) if name not in pointers]
+    strides = split_indexes(translated, pointers, scalars)
+    named = {*kernel.arguments, *axes}
+    translated.args.args = [argument for argument in translated.args.args if argument.arg in named]
+    text = ast.Module([*(ast.parse(f"{name} = {tag}").body[0] for name, tag in tags.items()), *tree.body], [])
+    drawing = _Drawing(path, text, translated, {})
+    drawing.signature = {**dict.fromkeys(pointers, ("", 1)), **dict.fromkeys(axes, ("int32", 0))}
+    drawing.strides, drawing.is_triton = strides, True
+    drawn = drawing.sketch()
+    dims = {argument.name: argument.dim for argument in drawn.arguments if argument.kind == "dim"}
+    constants = _constants_of(function, kernel, dims)
+    guesses = list(drawn.guesses)
+    if any(value == _EITHER for value in constants.values()):
+        guesses.append("the values of constants that are no sizes are guesses")
+    if any(isinstance(node, ast.FloorDiv | ast.Mod) for node in ast.walk(function)):
+        guesses.append("the grid is a guess: the kernel divides indexes")
+    of_tag = {str(tag): name for name, tag in tags.items()}
+    return replace(
+        drawn,
+        arguments=tuple(argument for argument in drawn.arguments if argument.name not in axes),
+        grid=tuple(re.sub(r"\b1\d{5}\b", lambda tag: of_tag.get(tag[0], tag[0]), size) for size in drawn.grid),
+        block=tuple(_TILE if size >= _TAG else size for size in drawn.block),
+        guesses=tuple(dict.fromkeys(guesses)),
+        constants=constants,
+        domains={dims[name]: _AXIS_SIZES for name in axes if name in dims},
+    )
+
+
+_EITHER = "[false, true]"
+
+
+def _constants_of(function: ast.FunctionDef, kernel: TritonKernel, dims: Mapping[str, str]) -> dict[str, str]:
+    """The values of a kernel's constants, as a spec writes them, without those that its file gives.
+
+    Args:
+        dims: by parameter that is a size, the name of its dim.
+    """
+    shown_values = {name for config in kernel.configs or () for name in config}
+    needed = [
+        name
+        for name in kernel.constexprs
+        if name not in kernel.given and name not in kernel.heuristics and name not in shown_values
+    ]
+    whole = lengths(function, kernel.constexprs)
+    tiles = [name for name in needed if name not in whole and name not in dims and _is_block(name, function)]
+    constants = {}
+    for name in needed:
+        if name in dims:
+            constants[name] = dims[name]
+        elif whole.get(name) in dims:
+            constants[name] = f"next_pow2({dims[whole[name]]})"
+        else:
+            constants[name] = str(_PROGRAM if len(tiles) == 1 else _TILE) if name in tiles else _EITHER
+    return constants
+
+
+def _is_block(name: str, function: ast.FunctionDef) -> bool:
+    """Whether a constant is a number of elements: the length of ``tl.arange``, or a factor or step of indexes."""
+    for node in ast.walk(function):
+        parts: list[ast.expr] = []
+        match node:
+            case ast.Call(func=ast.Attribute(attr="arange" | "cdiv" | "zeros" | "full"), args=args):
+                parts = list(args)
+            case ast.Call(func=ast.Name(id="range"), args=args):
+                parts = list(args)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                parts = [left, right]
+        if any(isinstance(inner, ast.Name) and inner.id == name for part in parts for inner in ast.walk(part)):
+            return True
+    return False
+
+
 @dataclass(slots=True)
 class _Drawing:
+    """``signature``: by parameter, its dtype and number of axes, if they are known; ``strides``: by scalar that is
+    a stride, the array and the axis; ``is_triton``: programs have any number of elements."""
+
     path: Path
     tree: ast.Module
     function: ast.FunctionDef
     functions: Mapping[str, ast.FunctionDef]
+    signature: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    strides: Mapping[str, str] = field(default_factory=dict)
+    is_triton: bool = False
     guesses: list[str] = field(default_factory=list)
     _parent: dict[Node, Node] = field(default_factory=dict)
     _products: dict[Axis, tuple[Node, ...]] = field(default_factory=dict)
@@ -154,7 +253,7 @@ class _Drawing:
 
     def sketch(self) -> Sketch:
         parameters = [argument.arg for argument in self.function.args.args]
-        signature = dict(zip(parameters, explicit_signature(self.function), strict=False))
+        signature = self.signature or dict(zip(parameters, explicit_signature(self.function), strict=False))
         found = find_accesses(self.function, parameters, self.functions)
         self._offsets = found.join_offsets()
         values, known = single_assignments(self.function), constants(self.tree)
@@ -279,6 +378,8 @@ class _Drawing:
     def _argument(
         self, found: KernelText, name: str, ranks: Mapping[str, int], signed: tuple[str, int]
     ) -> Argument:
+        if name in self.strides:
+            return Argument(name, "stride", stride=self.strides[name])
         if name not in ranks:
             if self._root(name) in self._dim:
                 return Argument(name, "dim", dtype=signed[0], dim=self._dim[self._root(name)])
@@ -326,6 +427,8 @@ class _Drawing:
         if launched:
             return launched, "a launch in the file"
         widths = {axis: where.width for axis, (_, where) in over.items() if where.width}
+        if self.is_triton:
+            return tuple(widths.get(axis, 1) for axis in AXES), ""
         rank = max([1, *(AXES.index(axis) + 1 for axis in (*_threads(self.function), *widths))])
         shared = shared_block(self.function, self.tree, known, values, rank)
         default = (128,) if rank == 1 else (16, 16) if rank == 2 else (8, 8, 4)

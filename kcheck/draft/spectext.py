@@ -123,12 +123,17 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
             yield f"  {array.name}: {_declared(array)}"
     if not outputs:
         yield "  {}                         # TODO: the arrays that the kernel writes"
+    if sketch.constants:
+        values = ", ".join(f"{name}: {value}" for name, value in sketch.constants.items())
+        yield f"compile: {{constexprs: {{{values}}}}}   # TODO: the values that launches use"
     yield "launch:"
     yield f"  args: [{', '.join(_passed(argument) for argument in sketch.arguments)}]"
+    unit = "blocks" if sketch.constants is None else "programs"
     first, *rest = sketch.grid
     sizes = [f"min({first}, {limit})" if limit else first, *rest]
-    yield f"  grid: [{', '.join(_quoted(size) for size in sizes)}]   # TODO: blocks along x, y, z"
-    yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {_block_source(sketch)}"
+    yield f"  grid: [{', '.join(_quoted(size) for size in sizes)}]   # TODO: {unit} along x, y, z"
+    if sketch.constants is None:  # otherwise Triton sets it
+        yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {_block_source(sketch)}"
 
 
 def _limit_name(sketch: Sketch) -> str:
@@ -174,6 +179,8 @@ def guessed_values(dtype: str) -> str:
 
 
 def _passed(argument: Argument) -> str:
+    if argument.kind == "stride":
+        return f"{{stride: [{argument.stride}]}}"
     if argument.kind != "dim":
         return argument.name
     return f"{{{argument.dim}: {argument.dtype}}}" if argument.dtype.startswith(("int", "uint")) else argument.dim
