@@ -107,7 +107,7 @@ def _draft(folder: Path, kernel: str) -> None:
     specs = read_project(root).settings().specs[0] if root.is_dir() else "specs"
     spec, reference = f"{specs}/{op}.yaml", f"references/{op}.py"
     texts = {
-        spec: spec_text(drawn, f"{Path(inside).as_posix()}:{name}", f"{reference}:{op}"),
+        spec: spec_text(drawn, f"{Path(inside).as_posix()}:{drawn.kernel or name}", f"{reference}:{op}"),
         reference: reference_text(drawn, spec, reference),
     }
     if nearest_root(root / "specs") is None:

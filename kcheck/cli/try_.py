@@ -99,7 +99,7 @@ def command(
         raise UserError(f"-o {output}: the file already exists; name another one")
     root = nearest_root(path) or Path(os.path.abspath(path)).parent
     drawn = apply(sketch(path, name), Words(dims, args, grid, block))
-    place = f"{Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()}:{name}"
+    place = f"{Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()}:{drawn.kernel or name}"
     spec = _spec(spec_text(drawn, place, place), path, root, {"--dims": dims, "--args": args})
     for line in _plan(drawn, kernel, bool(args), bool(grid)):
         click.echo(line)

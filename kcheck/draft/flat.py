@@ -1,7 +1,7 @@
 """Flat indexes of pointers as indexes of arrays: ``x[row * columns + column]`` is ``x[row, column]``.
 
 Kernels in CUDA C++ and Triton get pointers, so the text shows the axes of an array only by what an index is
-multiplied with: a size (``columns``), or a stride of its own (``x_row``).
+multiplied with: a size (``columns``), or a stride (``x_row``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STRIDE_WORDS = ("stride", "pitch")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class IndexTerm:
     """A part of a flat index: an index, and the parameters with which it is multiplied."""
 
     index: ast.expr
@@ -103,8 +103,8 @@ def _product(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
-def _terms(index: ast.expr, scalars: Sequence[str]) -> list[Term] | None:
-    """The terms of a flat index, the outermost axis first; None if they are no axes.
+def _terms(index: ast.expr, scalars: Sequence[str]) -> list[IndexTerm] | None:
+    """The terms of a flat index, the outermost axis first; None if the text does not show axes.
 
     ``(b * H + h) * W + w`` has the terms b, h and w with the factors (H, W), (W) and ().
     """
@@ -118,14 +118,14 @@ def _terms(index: ast.expr, scalars: Sequence[str]) -> list[Term] | None:
         inner = rest[0]
         for each in rest[1:]:
             inner = ast.BinOp(inner, ast.Mult(), each)
-        nested = _terms(inner, scalars) if names and isinstance(inner, ast.BinOp) else [Term(inner, ())]
+        nested = _terms(inner, scalars) if names and isinstance(inner, ast.BinOp) else [IndexTerm(inner, ())]
         for term in nested or ():
             key = tuple(sorted((*term.factors, *names)))
             found[key] = term.index if key not in found else ast.BinOp(found[key], ast.Add(), term.index)
     order = sorted(found, key=len, reverse=True)
     if len(order) > 1 and () not in order and len({len(key) for key in order}) > 1:
         return None
-    return [Term(found[key], key) for key in order]
+    return [IndexTerm(found[key], key) for key in order]
 
 
 def _sizes(shape: Sequence[tuple[str, ...]]) -> Mapping[int, str]:
@@ -174,7 +174,7 @@ class _Rewrite:
     def _replace(self, statement: ast.stmt) -> None:
         rewrite = self
 
-        class Replace(ast.NodeTransformer):
+        class ReplaceIndexes(ast.NodeTransformer):
             def visit_Subscript(self, node: ast.Subscript) -> ast.expr:  # ast's name
                 self.generic_visit(node)
                 if isinstance(node.value, ast.Name) and node.value.id == rewrite._array:
@@ -189,9 +189,9 @@ class _Rewrite:
 
         for name, value in ast.iter_fields(statement):
             if isinstance(value, ast.AST) and not isinstance(value, ast.stmt):
-                setattr(statement, name, Replace().visit(value))
+                setattr(statement, name, ReplaceIndexes().visit(value))
             elif isinstance(value, list) and not any(isinstance(each, ast.stmt) for each in value):
-                setattr(statement, name, [Replace().visit(each) for each in value])
+                setattr(statement, name, [ReplaceIndexes().visit(each) for each in value])
 
     def _split(self, index: ast.expr, at: ast.expr) -> ast.expr:
         terms = _terms(expanded(index, self._values), self._scalars)

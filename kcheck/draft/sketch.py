@@ -14,6 +14,7 @@ from typing import Literal
 
 from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
+from kcheck.draft.cppfile import read_kernel
 from kcheck.draft.elements import integer_elements
 from kcheck.draft.flat import split_indexes
 from kcheck.draft.geometry import (
@@ -32,12 +33,15 @@ from kcheck.draft.sizes import size_meant
 from kcheck.draft.tritontext import as_blocks, axis_constants, lengths, pointers_of
 from kcheck.errors import UserError
 from kcheck.nearest import did_you_mean
+from kcheck.specfile.kinds.cudafile import read_cuda
+from kcheck.specfile.kinds.text import read_text, without_comments
 from kcheck.specfile.kinds.tritonfile import TritonKernel, read_triton
 from kcheck.specfile.paths import shown
 
 _SHARED_SHAPE = "the shape of a shared array"
 _FRESH = ("M", "N", "K", "L", "P", "Q", "R", "S", "U", "V", "W")
-_COMPILED = (".cu", ".cuh", ".hip", ".ptx")
+_CPP = (".cu", ".cuh")
+_COMPILED = (".hip", ".ptx")
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
@@ -80,8 +84,8 @@ class Sketch:
         guesses: what the source does not show, one sentence each.
         domains: by dim, its sizes as a spec writes them, if the user gave them.
         strides: whether the kernel uses the number of blocks along x, as a loop over the grid does.
-        constants: of a Triton kernel, the values of its ``tl.constexpr``, as a spec writes them; None for a kernel
-            of numba.cuda.
+        constants: of a Triton kernel, the values of its ``tl.constexpr``, as a spec writes them; None for others.
+        kernel: its name as a spec writes it, if that is not ``name``.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Sketch:
     domains: Mapping[str, str] = field(default_factory=dict)
     strides: bool = False
     constants: Mapping[str, str] | None = None
+    kernel: str = ""
 
     @property
     def block_is_guess(self) -> bool:
@@ -118,9 +123,12 @@ def sketch(path: Path, name: str) -> Sketch:
         text = path.read_bytes()
     except OSError as error:
         raise UserError(f"{place}: cannot read the file: {error.strerror}") from None
+    if path.suffix in _CPP:
+        return _of_cpp(path, name)
     if path.suffix in _COMPILED:
         raise UserError(
-            f"{place}: kcheck reads the kernels of Python files only; write a spec for {name!r} as in docs/cuda.md"
+            f"{place}: kcheck drafts specs for kernels in Python and CUDA C++ only; write one for {name!r} as in "
+            "docs/spec.md"
         )
     try:
         tree = ast.parse(text, filename=place)
@@ -142,6 +150,36 @@ def sketch(path: Path, name: str) -> Sketch:
 def _is_kernel(function: ast.FunctionDef) -> bool:
     calls = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
     return any(dotted(call).endswith("cuda.jit") for call in calls)
+
+
+def _of_cpp(path: Path, name: str) -> Sketch:
+    """Sketch a kernel in CUDA C++."""
+    place = shown(path)
+    kernels = read_cuda(path).kernels
+    if name not in kernels:
+        fix = did_you_mean(name, kernels) or (f"its kernels are {', '.join(kernels)}" if kernels else "")
+        raise UserError(f"{place}: no kernel {name!r} in this file{f'; {fix}' if fix else ''}")
+    kernel = kernels[name]
+    read = read_kernel(without_comments(read_text(path, path.stat().st_size)), kernel)
+    if read is None:
+        raise UserError(
+            f"{place}:{kernel.line}: the body of {name!r} is not in this file; name the file that has it"
+        )
+    pointers = [each.name for each in read.parameters if each.is_pointer]
+    strides = split_indexes(
+        read.function, pointers, [each.name for each in read.parameters if not each.is_pointer]
+    )
+    drawing = _Drawing(path, read.tree, read.function, {})
+    drawing.signature = {each.name: (each.dtype, int(each.is_pointer)) for each in read.parameters}
+    drawing.strides = strides
+    drawing.guesses += read.guesses
+    drawn = drawing.sketch()
+    return replace(
+        drawn,
+        # the compiler converts sizes to the types of their parameters
+        arguments=tuple(replace(each, dtype="") if each.kind == "dim" else each for each in drawn.arguments),
+        kernel=(f"{kernel.namespace}::" if kernel.namespace else "") + name + read.template,
+    )
 
 
 _PROGRAM, _TILE = 128, 32
@@ -172,7 +210,7 @@ def _of_triton(path: Path, tree: ast.Module, function: ast.FunctionDef, kernel: 
     constants = _constants_of(function, kernel, dims)
     guesses = list(drawn.guesses)
     if any(value == _EITHER for value in constants.values()):
-        guesses.append("the values of constants that are no sizes are guesses")
+        guesses.append("the values of constants other than sizes are guesses")
     if any(isinstance(node, ast.FloorDiv | ast.Mod) for node in ast.walk(function)):
         guesses.append("the grid is a guess: the kernel divides indexes")
     of_tag = {str(tag): name for name, tag in tags.items()}

@@ -87,7 +87,7 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
         yield f"# TODO: {guess}"
     yield "kcheck: 1"
     yield f"op: {op_name(sketch.name)}"
-    yield f"kernel: {kernel}"
+    yield f'kernel: "{kernel}"' if "<" in kernel else f"kernel: {kernel}"
     yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
     if sketch.dims:
         yield "dims:                        # TODO: the sizes, in elements, that the kernel supports"

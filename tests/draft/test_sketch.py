@@ -346,11 +346,11 @@ def test_an_axis_indexed_by_constants_has_a_fixed_size(drawn) -> None:
     }
 
 
-def test_a_kernel_in_cuda_cpp_gets_no_draft(tmp_path: Path) -> None:
-    """The error says where such specs are described, and does not read the file as Python."""
-    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float* x, int n) { x[n - 0xffu] = 1.0f; }')
-    with pytest.raises(UserError, match=r"k\.cu: .* write a spec for 'k' as in docs/cuda\.md"):
-        sketch(tmp_path / "k.cu", "k")
+def test_a_kernel_in_ptx_gets_no_draft(tmp_path: Path) -> None:
+    """The error says where specs are described, and does not read the file as Python."""
+    (tmp_path / "k.ptx").write_text(".version 8.0\n")
+    with pytest.raises(UserError, match=r"k\.ptx: .* write one for 'k' as in docs/spec\.md"):
+        sketch(tmp_path / "k.ptx", "k")
 
 
 def test_a_file_that_is_not_python_names_the_line_once(tmp_path: Path) -> None:
