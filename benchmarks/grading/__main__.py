@@ -2,8 +2,8 @@
 
 usage: python -m benchmarks.grading [--write] [--count 40] [--cases 30]
 
-The benchmark's check is that of KernelBench: one shape, values of ``randn``, ``allclose``. The kernels are those of
-the evidence (:mod:`benchmarks.evidence.corpus`): as many twins as asked for, from as many controls as possible.
+The benchmark's check is that of KernelBench: one shape, values of ``randn``, ``allclose``. The kernels are those
+of the evidence (:mod:`benchmarks.evidence.corpus`): as many twins as asked for, from as many controls as possible.
 """
 
 from __future__ import annotations
@@ -67,11 +67,12 @@ def graded(planted: Sequence[Twin], cases: int) -> Iterator[Row]:
     for of, group in itertools.groupby(sorted(planted, key=lambda twin: twin.of), lambda twin: twin.of):
         problem = ROOT / "specs" / f"{of}.yaml"
         runs = load_spec(problem)
-        named = runs.function or runs.launcher or runs.kernel
-        assert named is not None
+        paths = [each.path for each in (runs.function, runs.launcher, runs.kernel) if each is not None]
         with Grader(read_problem(problem), GradingOptions(cases, 0)) as grader:
-            control = grader.grade(ROOT / named.path)
             for twin in group:
+                control = grader.grade(
+                    ROOT / next((path for path in paths if path.endswith(twin.kernel.suffix)), paths[0])
+                )
                 row = Row(twin, grader.grade(twin.kernel), control)
                 print(twin.name, row.graded.verdict, row.graded.rule, control.verdict, file=sys.stderr, flush=True)
                 yield row

@@ -2,8 +2,8 @@
 
 usage: python -m benchmarks.grading.speed [--count 20] [--cases 30] [--jobs 2]
 
-The candidates are copies of the project's softmax that differ in their text, as those of a language model do, and copies
-of a wrong one, which fail early.
+The candidates are copies of the project's softmax that differ in their text, as those of a language model do, and
+copies of a wrong one, which fail early.
 """
 
 from __future__ import annotations

@@ -60,6 +60,7 @@ class DeviceProcess:
         self._reader = LaunchReader(executor)
         self._orders = Orders()
         self._found: list[Finding] = []
+        self._facts = NO_FACTS
         self._forged = ""
         self._slow: set[tuple[str, str]] = set()  # kernels that take too long with sanitizers
         executor.scratch.is_known = outputs_are_named
@@ -94,7 +95,7 @@ class DeviceProcess:
             return
         executor = self._executor
         found, self._found = self._found[:_MOST_FINDINGS], []
-        facts, executor.facts = executor.facts, NO_FACTS
+        facts, self._facts = self._facts, NO_FACTS
         executor.reached.take()
         fields = {"kind": "found", "findings": [asdict(each) for each in found], "forged": self._forged}
         grader.send({**fields, **write_facts(facts)})
@@ -103,10 +104,13 @@ class DeviceProcess:
         received = candidate.receive()
         before = len(self._found)
         self._executor.report = self._found.append
-        self._executor.unfinished = 0
+        self._executor.unfinished, self._executor.facts = 0, NO_FACTS
         ending = self._ran(received)
+        facts = self._executor.facts
+        self._facts |= facts
         new = [asdict(finding) for finding in self._found[before:]]
-        candidate.send({"ending": ending.value, "findings": new, "unfinished": self._executor.unfinished})
+        answer = {"ending": ending.value, "findings": new, "unfinished": self._executor.unfinished}
+        candidate.send({**answer, **write_facts(facts)})
 
     def _ran(self, received: Received) -> Ending:
         try:

@@ -16,7 +16,7 @@ from kcheck.driver.machine import Machine
 from kcheck.errors import PtxError
 from kcheck.grading.channel import ByteChannel
 from kcheck.grading.launchwire import LaunchWriter
-from kcheck.grading.wire import read_finding
+from kcheck.grading.wire import read_facts, read_finding
 
 
 class RemoteLaunches:
@@ -45,6 +45,7 @@ class RemoteLaunches:
             for finding in fields["findings"]:
                 executor.report(read_finding(finding))
             executor.unfinished += fields["unfinished"]
+            executor.facts |= read_facts(fields)
             executor.ending = Ending(fields["ending"])
             return executor.ending
 

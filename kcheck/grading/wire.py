@@ -42,9 +42,13 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
 
 
 def write_facts(facts: LaunchFacts) -> dict[str, Any]:
-    """The fields of the facts that widen the tolerance."""
+    """The fields of facts."""
     narrow = None if facts.narrow_floats is None else sorted(facts.narrow_floats)
-    return {"narrow": narrow, "sums": [asdict(each) for each in sorted(facts.tensor_sums)]}
+    return {
+        "atomics": facts.float_atomics,
+        "narrow": narrow,
+        "sums": [asdict(each) for each in sorted(facts.tensor_sums)],
+    }
 
 
 def read_facts(fields: Mapping[str, Any]) -> LaunchFacts:
@@ -55,7 +59,7 @@ def read_facts(fields: Mapping[str, Any]) -> LaunchFacts:
     """
     narrow = None if fields["narrow"] is None else frozenset(str(x) for x in fields["narrow"] if x in _NARROW)
     sums = frozenset(TensorSum(*(int(each[k]) for k in ("kept", "terms", "fraction"))) for each in fields["sums"])
-    return LaunchFacts(None, narrow, sums)
+    return LaunchFacts(bool(fields["atomics"]), narrow, sums)
 
 
 def _bytes(array: Array) -> memoryview:
