@@ -84,7 +84,7 @@ def serve(channel: ByteChannel) -> None:
         libraries = libraries_below(_BUILDS)
         channel.send({"kind": "built", "names": list(libraries)}, list(libraries.values()))
         return
-    channel.send({"kind": "ready", "instruments": list(device.instruments)})
+    channel.send({"kind": "ready"})
     try:
         while True:
             request: LaunchRequest | None = channel.take()

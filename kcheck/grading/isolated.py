@@ -28,8 +28,9 @@ from kcheck.grading.deviceprocess import Orders
 from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
+from kcheck.grading.tensors import TensorDevice
 from kcheck.grading.wire import read_facts, read_finding, read_outcome
-from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.model import INSTRUMENTED, Finding, OpSpec, Outcome
 from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 
 NAME = "cpu"
@@ -245,8 +246,6 @@ class CandidateDevice:
         readable: the files of the candidate.
     """
 
-    instruments: tuple[str, ...] = ()
-
     def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
         self._server = server
         self._isolation = isolation
@@ -255,6 +254,7 @@ class CandidateDevice:
         self._unbuilt: tuple[Finding, ...] = ()
         self._runs = False
         self._launches = 0
+        self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
             self._unbuilt = self._build(replace(order, builds=True), readable)
             order, readable = replace(order, built=self._built), [*readable, self._built]
@@ -325,7 +325,6 @@ class CandidateDevice:
         return self._said("loading it", self._isolation.timeout + self._isolation.loading, self._ready)
 
     def _ready(self, loaded: Received) -> tuple[Finding, ...]:
-        self.instruments = tuple(str(each) for each in loaded.fields["instruments"])
         return ()
 
     @property
@@ -418,6 +417,13 @@ class CandidateDevice:
         self._runs = False
         self._family.close()
         self._server.ended(self._family.process)
+
+
+def _instruments(order: Order) -> tuple[str, ...]:
+    """The sanitizers that need instrumented code, for what a candidate's process is for."""
+    if order.callee is not None:
+        return TensorDevice.instruments
+    return INSTRUMENTED if order.spec.function is None else ()
 
 
 def _resident(process: int) -> int:

@@ -372,6 +372,18 @@ def solve(x, y, N):
         launch(racy, x, y)
 """,
     ),
+    "asks for no instruments": (
+        "wrong racecheck",
+        RACY
+        + """
+def bare(self, fields, blobs=()):
+    return sends(self, {**fields, "instruments": []} if fields.get("kind") == "ready" else fields, blobs)
+ByteChannel.send = bare
+def solve(x, y, N):
+    ByteChannel.send = sends
+    launch(racy, x, y)
+""",
+    ),
     "drops what the device process found": (
         "wrong memcheck",
         PAST
