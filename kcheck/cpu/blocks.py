@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
@@ -102,3 +102,24 @@ class RangeLabel:
             index[axis] = quotient
             offset -= quotient * stride
         return tuple(index) if axes and 0 <= offset < self.itemsize else None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """What is allocated, for a process that shares the pages.
+
+    Attributes:
+        blocks: the live ones, sorted by address.
+        freed: the last ones that were freed, oldest first.
+        labels: of ranges in live blocks.
+        exclusive: bases of blocks in which kernels may access labeled ranges only.
+        guards: by base of a reserved block, the unused bytes on either side.
+        end: the first address that was never used.
+    """
+
+    blocks: tuple[MemoryBlock, ...]
+    freed: tuple[MemoryBlock, ...]
+    labels: tuple[RangeLabel, ...]
+    exclusive: tuple[int, ...]
+    guards: Mapping[int, int]
+    end: int

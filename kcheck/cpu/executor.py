@@ -305,7 +305,7 @@ class Executor:
         options = CodeOptions(self.width, NO_CHECKS, self._adapts)
         known = self.kernels.find(reporting, launch.entry, launch.block, options)
         variables = {**reporting.variables(), **launch.module.variables()}
-        self._allocate_heap()
+        self.allocate_heap()
         for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
             with put_back(self.memory, blocks, self._heap_used):
                 reach = Reach(*self.memory.table_of(blocks), variables)
@@ -476,9 +476,22 @@ class Executor:
         context.heap, context.heap_used = self._heap, self._heap_used
         context.grid_id = self._launches
 
-    def _allocate_heap(self) -> None:
+    def allocate_heap(self) -> None:
+        """Allocate the heap from which kernels allocate, if there is none yet; raises OutOfMemory."""
         if not self._heap:
             self._heap = self.memory.allocate(HEAP, MemoryKind.HEAP, fill=False)
+
+    def adopt_heap(self) -> None:
+        """Use the heap that another process has allocated in memory that it shares with this one.
+
+        Raises:
+            ValueError: there is none.
+        """
+        heap = next((block for block in self.memory if block.kind is MemoryKind.HEAP), None)
+        if heap is None or heap.size != HEAP:
+            raise ValueError("the device heap")
+        if heap.base != self._heap:
+            self._heap, self._heap_used = heap.base, 0
 
     def _prepare(
         self, kernel: Kernel, launch: KernelLaunch, needed: NeededChecks, reach: Reach | None = None
@@ -486,7 +499,7 @@ class Executor:
         """A job for a launch. ``reach``: of a rehearsal; None: all memory."""
         program = kernel.program
         placed = launch.module.variables() if reach is None else reach.variables
-        self._allocate_heap()
+        self.allocate_heap()
         addresses = [placed[name][0] for name in program.globals]
         variables = (ctypes.c_uint64 * max(len(addresses), 1))(*addresses)
         params = ctypes.create_string_buffer(launch.params, max(len(launch.params), 16))

@@ -17,8 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from kcheck.alignment import align_up
-from kcheck.cpu.blocks import MemoryBlock, MemoryKind, RangeLabel
+from kcheck.cpu.blocks import MemoryBlock, MemoryKind, MemoryState, RangeLabel
 from kcheck.model.layouts import PAGE
 from kcheck.ptx.abi import AllocationRecord as Entry
 
@@ -29,6 +32,9 @@ QUARANTINE = 256 << 20
 FRESH, FREED = 0xA9, 0xDD
 """The bytes that fill uninitialized and freed memory: as doubles and floats, tiny negative and huge
 negative numbers; as integers, neither small nor zero."""
+_FRESH_WORD, _UNDEFINED_WORD = FRESH * 0x0101_0101_0101_0101, 2**64 - 1
+_TOLD_FREED = 64
+"""How many freed blocks processes that share the pages know, for messages."""
 FILL_MAX = 256 << 20
 """Larger allocations stay zero, as the system provides them: filling would commit every page."""
 
@@ -55,6 +61,11 @@ class OutOfMemory(Exception):
 
 def _nothing() -> None:
     """No memory changes without a call of :class:`Memory`."""
+
+
+def words_at(address: int, size: int) -> npt.NDArray[np.uint64]:
+    """The whole words of 8 bytes in a range of memory."""
+    return np.ctypeslib.as_array((ctypes.c_uint64 * (size // 8)).from_address(address))
 
 
 def _unknown() -> None:
@@ -112,6 +123,77 @@ class Memory:
         self.caller: Callable[[], Callable[[], str] | None] = _unknown
         """Returns a function that finds the place of the program's current call, if calls are known."""
         self._lock = threading.RLock()
+
+    # --- pages that processes share
+
+    def share(self, pages: Callable[[int, int], Any]) -> None:
+        """Use other pages at the same addresses, which processes that are forked from now on share: what one
+        writes, the others read. Nothing may be allocated yet.
+
+        Args:
+            pages: makes zeroed pages from an address and a size, with ``madvise``.
+        """
+        assert not self._live
+        shadow = ctypes.addressof(ctypes.c_char.from_buffer(self._shadow_pages))
+        self._replaced = self._arena, self._shadow_pages  # their addresses are unmapped when they are collected
+        self._arena = pages(self._base, len(self._arena))
+        self._shadow_pages = pages(shadow, len(self._shadow_pages))
+        self.track()
+
+    @property
+    def state(self) -> MemoryState:
+        """What is allocated here, without host memory, which other processes do not share."""
+        with self._lock:
+            live = [self._live[base] for base in self._bases]
+            return MemoryState(
+                tuple(block for block in live if block.kind is not MemoryKind.REGISTERED),
+                tuple(self._freed)[-_TOLD_FREED:],
+                tuple(self._labels.values()),
+                tuple(self._exclusive),
+                dict(self._guards),
+                self._next,
+            )
+
+    def adopt(self, state: MemoryState) -> None:
+        """Take over what another process has allocated in pages that it shares with this one.
+
+        Raises:
+            ValueError: it is not memory of this device, or blocks overlap, or a range is outside its block.
+        """
+        with self._lock:
+            end = self._base
+            for block in state.blocks:
+                if block.size < 0 or block.base < end or block.end > self._end:
+                    raise ValueError(f"a block at {block.base:#x}")
+                end = block.end
+            if not end <= state.end <= self._end:
+                raise ValueError("the end of the memory")
+            new = [block for block in state.blocks if self._live.get(block.base) != block]
+            self._live = {block.base: block for block in state.blocks}
+            self._bases = [block.base for block in state.blocks]
+            self._freed = deque(state.freed)
+            self._labels = {label.base: label for label in state.labels}
+            self._exclusive = self._live.keys() & set(state.exclusive)
+            self._guards, self._next = dict(state.guards), state.end
+            self._table = None
+            for base in self._exclusive:
+                block = self._live[base]
+                for low, high in self._reachable(block):
+                    if not block.base <= low <= high <= block.end:
+                        raise ValueError(f"a range at {low:#x}")
+            for block in new:
+                self._undefine_fresh(block)
+
+    def _undefine_fresh(self, block: MemoryBlock) -> None:
+        """Mark the words of a new block that were never written as uninitialized, whatever the other process has
+        marked: those that :meth:`allocate` has filled."""
+        if block.kind not in (MemoryKind.DEVICE, MemoryKind.ARRAY) or block.size > FILL_MAX:
+            return
+        is_fresh = words_at(block.base, block.size) == _FRESH_WORD
+        if is_fresh.any():
+            shadow = words_at(block.base - self._base + self._shadow_base, block.size)
+            shadow[is_fresh] = _UNDEFINED_WORD
+            self._is_tainted = True
 
     # --- uninitialized memory
 

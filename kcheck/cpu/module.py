@@ -169,6 +169,24 @@ class LoadedModule:
                 )
         return placed
 
+    def place_at(self, places: Mapping[str, tuple[int, int]]) -> None:
+        """Use variables that another process has placed in memory that it shares with this one.
+
+        Args:
+            places: address and size of each.
+
+        Raises:
+            ValueError: a variable is missing, has another size or is not in device memory.
+        """
+        with self._lock:
+            if places == self._placed:
+                return
+            for variable in self._variables:
+                address, size = places[variable.name]
+                if size != variable.size or self._memory.find(address, size) is None:
+                    raise ValueError(f"the variable {variable.name}")
+            self._placed = {variable.name: places[variable.name] for variable in self._variables}
+
     def unload(self) -> None:
         """Free the variables."""
         with self._lock:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 
 from kcheck.cpu.memory import Memory
 from kcheck.ptx.abi import Texture
 
+_MOST_TEXEL_BYTES = 16
 _GENERATION = 32  # the first bit of a handle above its index in the table
 _TAG = 0x54 << 56
 
@@ -83,6 +85,34 @@ class Textures:
                 if texture is not None and self._memory.find(*self._spans[place]) is not None:
                     made[place] = texture
             return made, len(self._objects)
+
+    @property
+    def state(self) -> tuple[int, list[tuple[bytes, int]]]:
+        """How many were created, and the objects with the sizes of their memory, for a process that shares it."""
+        with self._lock:
+            pairs = zip(self._objects, self._spans, strict=True)
+            return self._created, [(bytes(one) if one is not None else b"", size) for one, (_, size) in pairs]
+
+    def adopt(self, created: int, objects: Sequence[tuple[bytes, int]]) -> None:
+        """Take over the objects of another process, as :attr:`state` says.
+
+        Raises:
+            ValueError: an object is larger than its memory.
+        """
+        made = [Texture.from_buffer_copy(content) if content else None for content, _ in objects]
+        for texture, (_, size) in zip(made, objects, strict=True):
+            if texture is None:
+                continue
+            width, height, depth = texture.extent
+            end = width * texture.texel_bytes + max(height - 1, 0) * texture.row_pitch
+            if end + max(depth - 1, 0) * texture.slice_pitch > size or texture.texel_bytes > _MOST_TEXEL_BYTES:
+                raise ValueError("a texture")
+        with self._lock:
+            self._created, self._objects = created, made
+            self._spans = [
+                (0 if texture is None else texture.base, size)
+                for texture, (_, size) in zip(made, objects, strict=True)
+            ]
 
     def reset(self) -> None:
         """Destroy everything."""

@@ -32,6 +32,7 @@ from kcheck.driver.fingerprint import remember_modules
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.kernel_cache import keep_compiled, kept_kernels
+from kcheck.driver.machine import Machine
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.generator import Allocation
@@ -115,6 +116,11 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
 
         compile_one()
     remember_modules()
+
+
+def own_machine() -> Machine:
+    """The device of this process, which :func:`warm` has installed."""
+    return _installed(capability(())).machine
 
 
 @contextlib.contextmanager

@@ -66,6 +66,7 @@ class Machine:
         name: the device name that programs see.
         is_initialized: whether the program has called ``cuInit``.
         survives_fork: whether a process that is forked now can use the device, unlike with NVIDIA's driver.
+        shares_memory: whether launches run in another process, which has device memory only.
         refusal: why the last launch with an invalid shape was refused, and the fix.
     """
 
@@ -75,6 +76,7 @@ class Machine:
     name: str = "kcheck CPU device"
     is_initialized: bool = False
     survives_fork: bool = False
+    shares_memory: bool = False
     refusal: tuple[str, str] = ("", "")
     _contexts: threading.local = field(default_factory=threading.local)
 

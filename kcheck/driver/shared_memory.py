@@ -15,7 +15,7 @@ SCRATCH = 256 << 10
 THREADS = 256
 
 _MADV_REMOVE = 9
-_MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x4000, 0x100000
+_MAP_FIXED, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x10, 0x4000, 0x100000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_uint64
 _libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
@@ -42,6 +42,24 @@ class SharedPages:
     def arena(self) -> ctypes.Array[ctypes.c_char]:
         """The device memory, as :class:`kcheck.cpu.memory.Memory` takes it."""
         return self._arena
+
+
+def replaced_pages(address: int, size: int) -> ctypes.Array[ctypes.c_char]:
+    """Pages in the place of others, as :meth:`kcheck.cpu.memory.Memory.share` takes them.
+
+    Raises:
+        OSError: there is no such memory.
+    """
+    file = os.memfd_create("kcheck-shared")
+    try:
+        os.ftruncate(file, size)
+        flags = mmap.MAP_SHARED | _MAP_FIXED | _MAP_NORESERVE
+        placed = _libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
+    finally:
+        os.close(file)
+    if placed != address:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return _arena_type(size).from_address(address)
 
 
 def map_shared(file: int, address: int, size: int, offset: int) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.choose import choose_for
-from kcheck.device.cpu import silenced
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.generator import restore
@@ -54,14 +53,12 @@ class LaunchRequest:
         taken: the arrays.
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
-        silent: kernels do nothing: whether the outputs come from them at all.
         extra: as from :meth:`kcheck.grading.plain.GradingProblem.extra`.
     """
 
     taken: Snapshot
     timeout: float
     instrument: Collection[str]
-    silent: bool = False
     extra: Any = None
 
 
@@ -87,7 +84,7 @@ def serve(channel: ByteChannel) -> None:
         libraries = libraries_below(_BUILDS)
         channel.send({"kind": "built", "names": list(libraries)}, list(libraries.values()))
         return
-    channel.send({"kind": "ready", "instruments": list(device.instruments)})
+    channel.send({"kind": "ready"})
     try:
         while True:
             request: LaunchRequest | None = channel.take()
@@ -108,7 +105,7 @@ def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
             import_from(Path(order.built))
         integrity = Integrity()
         return integrity, TensorDevice(order.callee)
-    device = choose_for([order.spec], "cpu", order.targets)
+    device = choose_for([order.spec], "cpu", order.targets, any_stride=True)
     integrity = Integrity()
     device.prepare(order.spec)
     return integrity, device
@@ -120,8 +117,7 @@ def _answer(channel: ByteChannel, spec: OpSpec, device: Device | TensorDevice, r
         given: dict[str, Any] = {"timeout": request.timeout, "instrument": request.instrument}
         if isinstance(device, TensorDevice):
             given["extra"] = request.extra
-        with silenced(getattr(device, "executor", None)) if request.silent else contextlib.nullcontext():
-            outcome = device.run(spec, arrays, **given)
+        outcome = device.run(spec, arrays, **given)
         fields, blobs = write_outcome(replace(outcome, reached=()), list(spec.outputs))
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "launch"),))

@@ -7,6 +7,7 @@ it is a pickle.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import socket
@@ -104,8 +105,14 @@ class ByteChannel:
         """The value that the grader gave."""
         return pickle.loads(self.receive().blobs[0])
 
+    def fileno(self) -> int:
+        """The file descriptor of this end."""
+        return self._socket.fileno()
+
     def close(self) -> None:
-        """Close this end."""
+        """Close the connection, of which other processes may have copies."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _exactly(self, count: int, deadline: float | None) -> bytes:

@@ -18,21 +18,28 @@ from dataclasses import asdict, replace
 from typing import Any, Self
 
 from kcheck.dataclass import dataclass
+from kcheck.device.places import users_place
+from kcheck.driver.install import settings
 from kcheck.errors import InternalError
 from kcheck.generator import CaseArrays, snapshot
 from kcheck.grading.candidate import LaunchRequest, Order
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
+from kcheck.grading.deviceprocess import Orders
 from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
-from kcheck.grading.wire import read_finding, read_outcome
-from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.grading.tensors import TensorDevice
+from kcheck.grading.wire import read_facts, read_finding, read_outcome
+from kcheck.model import INSTRUMENTED, Finding, OpSpec, Outcome
+from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 
 NAME = "cpu"
 ENDED = "process"
 """The rule of a candidate whose process ended."""
 FORGED = "forged"
 """The rule of a candidate whose process sent something that kcheck's own code does not send."""
+_OF_KERNELS = ("memcheck", "racecheck", "initcheck", "synccheck")
+"""Rules of findings that only a device process can make."""
 _BUILD_SECONDS = 900.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -54,6 +61,85 @@ class Isolation:
     loading: float = 30.0
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class LaunchReport:
+    """What a device process says about launches."""
+
+    findings: tuple[Finding, ...]
+    facts: LaunchFacts
+
+    def added(self, outcome: Outcome, spec: OpSpec) -> Outcome:
+        """The outcome that a candidate's process has sent, with what that process has not reported. It does report
+        what its device process has found, unless the candidate prevents that."""
+        told = {finding.rule for finding in outcome.findings}
+        allowed = {spec.passed_name(name) for name in spec.allow_races}
+        hidden = [
+            replace(finding, place=users_place(finding.place, spec), stack=())
+            for finding in self.findings
+            if finding.rule in _OF_KERNELS
+            and finding.rule not in told
+            and finding.severity == "error"
+            and spec.sanitize[finding.rule] != "off"
+            and not (finding.rule == "racecheck" and finding.array in allowed)
+        ]
+        return replace(outcome, findings=(*outcome.findings, *hidden), facts=self.facts)
+
+
+class DeviceProcessEnded(Exception):
+    """The device process of a candidate has ended, which it does not do by itself."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Family:
+    """The processes of a candidate.
+
+    Attributes:
+        process: the number of the one that ends with the candidate's.
+        channel: to the candidate's, which watches its memory.
+        device: to its device process, if it has one.
+    """
+
+    process: int
+    channel: ByteChannel
+    device: ByteChannel | None
+
+    def instruct(self, orders: Orders) -> None:
+        """Say what to do with the launches of a case.
+
+        Raises:
+            DeviceProcessEnded: it has.
+        """
+        try:
+            if self.device is not None:
+                self.device.give(orders)
+        except OtherEndClosed as closed:
+            raise DeviceProcessEnded from closed
+
+    def told(self, deadline: float) -> LaunchReport:
+        """What its launches did since the last time.
+
+        Raises:
+            DeviceProcessEnded: it has.
+            Late, BadMessage, KeyError, TypeError, ValueError: there is no answer.
+        """
+        if self.device is None:
+            return LaunchReport((), NO_FACTS)
+        try:
+            self.device.give(None)
+            fields = self.device.receive(deadline).fields
+        except OtherEndClosed as closed:
+            raise DeviceProcessEnded from closed
+        if fields["forged"]:
+            raise BadMessage(fields["forged"])
+        return LaunchReport(tuple(read_finding(each) for each in fields["findings"]), read_facts(fields))
+
+    def close(self) -> None:
+        """Close the channels."""
+        self.channel.close()
+        if self.device is not None:
+            self.device.close()
+
+
 class Server:
     """The process that candidates are forked from. A context manager; leaving it ends the process.
 
@@ -67,6 +153,8 @@ class Server:
     def __init__(self, kind: str) -> None:
         ours, theirs = socket.socketpair()
         self._folder = tempfile.mkdtemp(prefix="kcheck-grade-")
+        self._cache = str(settings(os.environ).cache / "code")
+        os.makedirs(self._cache, exist_ok=True)
         variables = {key: value for key, value in os.environ.items() if not key.startswith("KCHECK_EXEC")}
         variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         variables["NUMBA_ENABLE_CUDASIM"] = "0"
@@ -91,26 +179,35 @@ class Server:
 
     def start(
         self, folder: str, readable: Sequence[str], isolation: Isolation, *, starts_programs: bool = False
-    ) -> tuple[ByteChannel, int]:
-        """Fork a candidate's process; returns its channel, which watches its memory, and its number.
-        ``starts_programs``: as in :func:`kcheck.grading.sandbox.confine`."""
+    ) -> Family:
+        """Fork a candidate's process, and its device process.
+
+        Args:
+            starts_programs: as in :func:`kcheck.grading.sandbox.confine`. Such a process has no device process:
+                no case runs in it.
+        """
         ours, theirs = socket.socketpair()
+        device, of_device = (None, None) if starts_programs else socket.socketpair()
         request = {
             "folder": folder,
             "readable": list(readable),
             "isolate": isolation.on,
             "limits": asdict(ProcessLimits()),
             "starts_programs": starts_programs,
+            "cache": self._cache,
         }
-        socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
-        theirs.close()
+        sent = [theirs, *([of_device] if of_device is not None else [])]
+        socket.send_fds(self._control, [json.dumps(request).encode()], [each.fileno() for each in sent])
+        for each in sent:
+            each.close()
         process = int(self._said("started")["process"])
 
         def watch() -> None:
             if _resident(process) > isolation.memory:
                 raise MemoryExceeded
 
-        return ByteChannel(ours, isolation.memory, watch), process
+        channel = ByteChannel(ours, isolation.memory, watch)
+        return Family(process, channel, None if device is None else ByteChannel(device))
 
     def ended(self, process: int) -> int:
         """Kill a candidate's process, if it runs, and return its exit code, or minus a signal."""
@@ -149,8 +246,6 @@ class CandidateDevice:
         readable: the files of the candidate.
     """
 
-    instruments: tuple[str, ...] = ()
-
     def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
         self._server = server
         self._isolation = isolation
@@ -159,6 +254,7 @@ class CandidateDevice:
         self._unbuilt: tuple[Finding, ...] = ()
         self._runs = False
         self._launches = 0
+        self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
             self._unbuilt = self._build(replace(order, builds=True), readable)
             order, readable = replace(order, built=self._built), [*readable, self._built]
@@ -169,11 +265,13 @@ class CandidateDevice:
         self, order: Order, readable: Sequence[str], isolation: Isolation, *, starts_programs: bool = False
     ) -> None:
         allowed = readable_by_default(readable)
-        self._channel, self._process = self._server.start(
-            self._folder, allowed, isolation, starts_programs=starts_programs
-        )
+        self._family = self._server.start(self._folder, allowed, isolation, starts_programs=starts_programs)
         self._runs = True
         self._channel.give(order)
+
+    @property
+    def _channel(self) -> ByteChannel:
+        return self._family.channel
 
     def _build(self, order: Order, readable: Sequence[str]) -> tuple[Finding, ...]:
         """Let a separate process import the candidate, and keep the extensions that it builds; what is wrong with
@@ -227,7 +325,6 @@ class CandidateDevice:
         return self._said("loading it", self._isolation.timeout + self._isolation.loading, self._ready)
 
     def _ready(self, loaded: Received) -> tuple[Finding, ...]:
-        self.instruments = tuple(str(each) for each in loaded.fields["instruments"])
         return ()
 
     @property
@@ -253,9 +350,11 @@ class CandidateDevice:
         silent: bool = False,
         extra: Any = None,
     ) -> Outcome:
-        """As :meth:`kcheck.device.Device.run`. ``silent`` and ``extra``: as in :class:`LaunchRequest`.
+        """As :meth:`kcheck.device.Device.run`. ``silent``: as in :class:`Orders`; ``extra``: as in
+        :class:`LaunchRequest`.
 
         What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
+        What kernels do wrong is known from the device process.
         """
         case = arrays.case
         if not self._runs:
@@ -265,19 +364,27 @@ class CandidateDevice:
         taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
         deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
         self._launches += 1
+        is_huge = any(allocation.reserved for allocation in arrays.allocations.values())
+        orders = Orders(() if is_huge else tuple(instrument), limit, silent, is_huge)
         try:
-            self._channel.give(LaunchRequest(taken, limit, tuple(instrument), silent, extra))
+            self._family.instruct(orders)
+            self._channel.give(LaunchRequest(taken, limit, tuple(instrument), extra))
             received = self._channel.receive(deadline)
             if received.fields.get("kind") == "refused":
                 findings = tuple(read_finding(each) for each in received.fields["findings"])
-                return Outcome(case, NAME, {}, {}, findings)
-            return read_outcome(received, spec, case, arrays, NAME)
+                outcome = Outcome(case, NAME, {}, {}, findings)
+            else:
+                outcome = read_outcome(received, spec, case, arrays, NAME)
+            return self._family.told(deadline).added(outcome, spec)
         except Late:
             finding = self._late("this case")
         except MemoryExceeded:
             finding = self._large()
         except OtherEndClosed:
             finding = self._gone()
+        except DeviceProcessEnded:
+            self._end()
+            finding = Finding(ENDED, "the process that runs its kernels ended")
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             finding = _forged(error)
         return Outcome(case, NAME, {}, {}, (finding,))
@@ -293,14 +400,30 @@ class CandidateDevice:
         return Finding(ENDED, what, fix="free what is not needed, or raise --memory")
 
     def _gone(self) -> Finding:
+        """A finding for a process that has ended, as it does if its device process refuses what it sends."""
         self._runs = False
-        self._channel.close()
-        return Finding(ENDED, f"its process ended: {_ending(self._server.wait())}")
+        forged = None
+        try:
+            self._family.told(time.monotonic() + self._isolation.timeout)
+        except BadMessage as error:
+            forged = _forged(error)
+        except (Late, DeviceProcessEnded, KeyError, TypeError, ValueError):
+            pass
+        self._family.close()
+        code = self._server.wait()
+        return forged or Finding(ENDED, f"its process ended: {_ending(code)}")
 
     def _end(self) -> None:
         self._runs = False
-        self._channel.close()
-        self._server.ended(self._process)
+        self._family.close()
+        self._server.ended(self._family.process)
+
+
+def _instruments(order: Order) -> tuple[str, ...]:
+    """The sanitizers that need instrumented code, for what a candidate's process is for."""
+    if order.callee is not None:
+        return TensorDevice.instruments
+    return INSTRUMENTED if order.spec.function is None else ()
 
 
 def _resident(process: int) -> int:

@@ -34,6 +34,7 @@ from kcheck.grading.tensorspec import (
     SEED,
     as_tensor,
     foreign_inputs,
+    has_shapes,
     identifier,
     input_names,
     named_outputs,
@@ -296,9 +297,10 @@ class ModelProblem(GradingProblem):
         return named_outputs(spec, result)
 
     def accepts(self, case: Case) -> bool:
-        """As :meth:`kcheck.grading.plain.GradingProblem.accepts`: whether ``Model`` runs, which is asked."""
-        file, _ = _problem(self.path)
-        return file.shapes(_sizes(file, case.dims)) is not None
+        """As :meth:`kcheck.grading.plain.GradingProblem.accepts`: whether ``Model`` runs, which is asked,
+        and has the shapes of the case."""
+        file, spec = _problem(self.path)
+        return has_shapes(spec, case, file.shapes(_sizes(file, case.dims)))
 
 
 @functools.cache

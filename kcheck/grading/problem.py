@@ -37,14 +37,28 @@ class SpecProblem(GradingProblem):
     def order(self, candidate: Path) -> tuple[OpSpec, Order, tuple[str, ...]]:
         """As :meth:`GradingProblem.order`."""
         own = load_spec(self.path)
-        key = "function" if own.function else "launcher" if own.launcher else "kernel"
-        runs: Any = own.function or own.launcher or own.kernel
+        key, runs = _replaced(own, candidate)
         arguments = f"<{runs.arguments}>" if getattr(runs, "arguments", "") else ""
         value = f"{candidate.as_posix()}:{runs.name}{arguments}"
         spec = changed_spec(self.path, "", {key: value}, Span(shown(candidate)), [candidate])
         folders = [os.path.join(spec.root, each) for each in getattr(spec.compile, "include", ())]
         targets = spec.artifact.targets[:1] if spec.artifact is not None else ()
+        for other in (spec.kernel, spec.launcher):  # the one that is not the candidate's
+            if other is not None:
+                folders.append(os.path.join(spec.root, other.path))
         return spec, Order(bare(spec), targets), (str(candidate), *folders)
+
+
+def _replaced(spec: OpSpec, candidate: Path) -> tuple[str, Any]:
+    """What of the spec a candidate defines. If a launcher in Python launches a kernel of another language, the
+    file's name says which of them it is."""
+    kernel, launcher = spec.kernel, spec.launcher
+    both = (kernel, launcher) if kernel is not None and launcher is not None else None
+    if both is not None and candidate.suffix == Path(both[0].path).suffix != Path(both[1].path).suffix:
+        return "kernel", kernel
+    if spec.function is not None:
+        return "function", spec.function
+    return ("launcher", spec.launcher) if spec.launcher is not None else ("kernel", spec.kernel)
 
 
 def read_problem(path: Path, own_kernels: bool = True) -> GradingProblem:

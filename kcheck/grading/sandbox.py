@@ -77,6 +77,7 @@ def confine(
     then: Callable[[], None],
     *,
     starts_programs: bool = False,
+    keeps_folder: bool = False,
 ) -> int:
     """Run a function in a separate, confined process, and wait for it. Called in a forked process that
     has one thread.
@@ -86,6 +87,7 @@ def confine(
         readable: files and folders that it may read.
         then: runs in the confined process.
         starts_programs: whether it may start others, confined as it is: a compiler.
+        keeps_folder: whether the folder keeps what is in it, and what the process writes there.
 
     Returns:
         Its exit code, or minus the number of the signal that killed it.
@@ -95,7 +97,7 @@ def confine(
     def work() -> None:
         children.die_with_parent()
         if spaces:
-            _mount(folder, limits.disk, _NO_SUID_DEV if starts_programs else _NO_SUID_DEV_EXEC)
+            _mount("" if keeps_folder else folder, limits.disk, starts_programs=starts_programs)
         _limit(limits)
         _drop_capabilities()
         _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -131,11 +133,13 @@ def _leave_namespaces() -> bool:
     return True
 
 
-def _mount(folder: str, size: int, flags: int) -> None:
-    """A folder in memory of limited size, and a /proc that shows this process only. Where the machine refuses,
-    landlock still restricts both."""
+def _mount(folder: str, size: int, *, starts_programs: bool) -> None:
+    """A folder in memory of limited size, if one is given, and a /proc that shows this process only. Where the
+    machine refuses, landlock still restricts both."""
     _libc.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None)
-    _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, f"size={size}".encode())
+    flags = _NO_SUID_DEV if starts_programs else _NO_SUID_DEV_EXEC
+    if folder:
+        _libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", flags, f"size={size}".encode())
     _libc.mount(b"proc", b"/proc", b"proc", _NO_SUID_DEV_EXEC, None)
 
 

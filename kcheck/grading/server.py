@@ -3,23 +3,33 @@ milliseconds, and it knows nothing of the problem.
 
 ::
 
-    grader ── start, with the other end of a channel ──> server ── fork ──> confined process
-           <─ its process ─                                     <─ exit code ─
+    grader ── start, with the other ends of channels ──> server ── fork ──> family ── fork ──> device process
+           <─ its process ─                                     <─ exit code ─    └── fork ──> candidate's process
+
+Both processes of a family share device memory, and are confined.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import signal
 import socket
+import tempfile
 from typing import Any
 
 from kcheck import children
+from kcheck.device.cpu import own_machine
+from kcheck.driver import session
+from kcheck.driver.machine import Machine
+from kcheck.driver.shared_memory import replaced_pages
 from kcheck.grading.channel import ByteChannel
-from kcheck.grading.sandbox import ProcessLimits, confine
+from kcheck.grading.deviceprocess import DeviceProcess
+from kcheck.grading.remote import launch_elsewhere
+from kcheck.grading.sandbox import ProcessLimits, confine, readable_by_default
 
 CONTROL = 3
 """The file descriptor of the connection to the grader."""
@@ -37,11 +47,13 @@ def main(kind: str) -> None:
     _import(kind)
     control.sendall(b'{"kind": "warm"}\n')
     while True:
-        content, ends, _, _ = socket.recv_fds(control, 1 << 20, 1)
+        content, files, _, _ = socket.recv_fds(control, 1 << 20, 2)
         if not content:
             return
-        with socket.socket(fileno=ends[0]) as end:
-            process = _forked(json.loads(content), end, control)
+        ends = [socket.socket(fileno=file) for file in files]
+        process = _forked(json.loads(content), kind, ends, control)
+        for end in ends:
+            end.close()
         control.sendall(json.dumps({"kind": "started", "process": process}).encode() + b"\n")
         code = children.wait(process)
         with contextlib.suppress(BrokenPipeError):
@@ -85,21 +97,66 @@ def _import_torch() -> None:
         importlib.import_module("numba.cuda")
 
 
-def _forked(request: dict[str, Any], end: socket.socket, control: socket.socket) -> int:
+def _forked(request: dict[str, Any], kind: str, ends: list[socket.socket], control: socket.socket) -> int:
+    """Fork a family: the candidate's process and, if there is a second channel, its device process."""
+
     def work() -> int:
         children.die_with_parent()
         os.setsid()
         control.close()
-        return _confined(request, end)
+        children.without_streams()
+        end, *of_device = ends
+        if not of_device:
+            return _ended(_confined(request, end, None))
+        machine = _machine(kind)
+        machine.executor.memory.share(replaced_pages)
+        ours, theirs = socket.socketpair()
+        device = children.fork(lambda: _serve_device(request, machine, of_device[0], theirs, kind))
+        theirs.close()
+        of_device[0].close()
+        launch_elsewhere(machine, ByteChannel(ours))
+        code = _confined(request, end, ours)
+        for channel in (end, ours):
+            channel.close()
+        children.wait(device)  # the grader may still ask it
+        return _ended(code)
 
     return children.fork(work)
 
 
-def _confined(request: dict[str, Any], end: socket.socket) -> int:
+def _machine(kind: str) -> Machine:
+    """The device of this process."""
+    return session.start({}).machine if kind == "torch" else own_machine()
+
+
+def _serve_device(
+    request: dict[str, Any], machine: Machine, grader: socket.socket, candidate: socket.socket, kind: str
+) -> int:
+    children.die_with_parent()
+    _keep_only(grader, candidate)
+    tempfile.gettempdir()  # it looks for a folder where it may write, and may not later
+
+    def then() -> None:
+        served = DeviceProcess(machine.executor, outputs_are_named=kind != "torch")
+        served.serve(ByteChannel(grader), ByteChannel(candidate))
+
+    if not request["isolate"]:
+        then()
+        return 0
+    return confine(request["cache"], readable_by_default([]), ProcessLimits(), then, keeps_folder=True)
+
+
+def _keep_only(*kept: socket.socket) -> None:
+    """Close all files but the streams and these."""
+    numbers = sorted({CONTROL - 1, *(each.fileno() for each in kept), 256})
+    for low, high in itertools.pairwise(numbers):
+        os.closerange(low + 1, high)
+
+
+def _confined(request: dict[str, Any], end: socket.socket, device: socket.socket | None) -> int:
+    """Run the candidate's process; its exit code. ``device``: its connection to the device process."""
     folder = request["folder"]
-    children.without_streams()
-    os.closerange(CONTROL, end.fileno())
-    os.closerange(end.fileno() + 1, 256)
+    _keep_only(end, *([device] if device is not None else []))
     os.environ.update({"HOME": folder, "TMPDIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")})
 
     def then() -> None:
@@ -112,8 +169,12 @@ def _confined(request: dict[str, Any], end: socket.socket) -> int:
         then()
         return 0
     limits = ProcessLimits(**request["limits"])
-    code = confine(folder, request["readable"], limits, then, starts_programs=request["starts_programs"])
-    if code < 0:  # end in the same way, for the message
+    return confine(folder, request["readable"], limits, then, starts_programs=request["starts_programs"])
+
+
+def _ended(code: int) -> int:
+    """The exit code. If it is of a signal, this process ends in the same way, for the message."""
+    if code < 0:
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     return code

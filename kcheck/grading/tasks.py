@@ -34,6 +34,7 @@ from kcheck.grading.tensorspec import (
     DATA_SEED,
     as_tensor,
     foreign_inputs,
+    has_shapes,
     input_names,
     named_outputs,
     spec_of,
@@ -318,8 +319,8 @@ class TaskProblem(GradingProblem):
 
     def accepts(self, case: Case) -> bool:
         """As :meth:`kcheck.grading.plain.GradingProblem.accepts`."""
-        task, _ = _task(self.folder)
-        return task.shapes(_sizes(task, case)) is not None
+        task, spec = _task(self.folder)
+        return has_shapes(spec, case, task.shapes(_sizes(task, case)))
 
     def foreign(self, case: Case) -> list[str]:
         """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""

@@ -19,6 +19,7 @@ from kcheck.grading.modelspec import Fits, TensorShapes, accepted_constraints, f
 from kcheck.model import Case, OpSpec
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
+from kcheck.symbolic import evaluate_size, parse
 
 Sizes: TypeAlias = Mapping[str, int]
 
@@ -186,6 +187,16 @@ def foreign_inputs(spec: OpSpec, case: Case) -> list[str]:
     """As :meth:`kcheck.grading.plain.GradingProblem.foreign`. The first distribution of an input is the
     problem's own generator."""
     return [name for name, drawn in case.values.items() if drawn != spec.inputs[name].values[0]]
+
+
+def has_shapes(spec: OpSpec, case: Case, shapes: TensorShapes | None) -> bool:
+    """Whether the arrays of a case have the shapes that the problem says. The axes of the spec are expressions
+    that fit the sizes that were tried, and may be wrong for others."""
+    if shapes is None:
+        return False
+    axes = [array.shape for array in spec.inputs.values()] + [array.shape for array in spec.outputs.values()]
+    own = [tuple(int(evaluate_size(parse(axis.text), case.dims)) for axis in each) for each in axes]
+    return own == [shape for shape, _ in shapes.every]
 
 
 def as_tensor(torch: Any, array: Any) -> Any:

@@ -36,12 +36,30 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
         "findings": [asdict(finding) for finding in outcome.findings[:_MOST_FINDINGS]],
         "notes": list(outcome.notes),
         "checked": list(outcome.checked),
-        "narrow": None if (narrow := outcome.facts.narrow_floats) is None else sorted(narrow),
-        "sums": [asdict(each) for each in sorted(outcome.facts.tensor_sums)],
-        "flushes": outcome.flushes,
     }
     arrays = [*outputs, *(mask for _, mask in masks)]
     return fields, [_bytes(array) for array in arrays]
+
+
+def write_facts(facts: LaunchFacts) -> dict[str, Any]:
+    """The fields of facts."""
+    narrow = None if facts.narrow_floats is None else sorted(facts.narrow_floats)
+    return {
+        "atomics": facts.float_atomics,
+        "narrow": narrow,
+        "sums": [asdict(each) for each in sorted(facts.tensor_sums)],
+    }
+
+
+def read_facts(fields: Mapping[str, Any]) -> LaunchFacts:
+    """The facts in an answer of a device process.
+
+    Raises:
+        KeyError, TypeError, ValueError: there are none.
+    """
+    narrow = None if fields["narrow"] is None else frozenset(str(x) for x in fields["narrow"] if x in _NARROW)
+    sums = frozenset(TensorSum(*(int(each[k]) for k in ("kept", "terms", "fraction"))) for each in fields["sums"])
+    return LaunchFacts(bool(fields["atomics"]), narrow, sums)
 
 
 def _bytes(array: Array) -> memoryview:
@@ -69,15 +87,10 @@ def _outcome(received: Received, spec: OpSpec, case: Case, arrays: CaseArrays, d
     unwritten = {name: _array(blobs.pop(0), arrays, name, np.dtype(bool)) for name in masked}
     if outputs and set(outputs) != set(spec.outputs):
         raise BadMessage("its answer lacks an output")
-    narrow = None if fields["narrow"] is None else frozenset(str(x) for x in fields["narrow"] if x in _NARROW)
-    sums = frozenset(TensorSum(*(int(each[k]) for k in ("kept", "terms", "fraction"))) for each in fields["sums"])
     findings = tuple(read_finding(each) for each in fields["findings"][:_MOST_FINDINGS])
     notes = tuple(_text(note) for note in fields["notes"])
     checked = tuple(name for name in SANITIZERS if name in fields["checked"])
-    return Outcome(
-        case, device, outputs, unwritten, findings, notes, checked,
-        facts=LaunchFacts(None, narrow, sums), flushes=fields["flushes"] is True,
-    )  # fmt: skip
+    return Outcome(case, device, outputs, unwritten, findings, notes, checked)
 
 
 def _array(blob: bytes, arrays: CaseArrays, name: str, dtype: np.dtype[Any] | None = None) -> Array:

@@ -1,7 +1,8 @@
 """Candidates that are wrong, or that no kernel computes, and that try to pass all the same.
 
 The problem is y = 2 x + 1 for float32 arrays of any length. Each attempt is the text of a file that defines the
-launcher ``solve(x, y, N)``. ``KERNELS`` comes before each of them.
+launcher ``solve(x, y, N)``. ``KERNELS`` comes before each of them, and ``PATCHED`` if it patches and restores. An
+attempt names its verdict and, if it matters, the rule.
 """
 
 KERNELS = """
@@ -28,6 +29,48 @@ def nothing(x, y):
 def launch(kernel, x, y):
     n = y.shape[0]
     kernel[(n + 63) // 64, 64](x, y)
+"""
+
+RACY = """
+@cuda.jit
+def racy(x, y):
+    i = cuda.grid(1)
+    if i + 1 < y.shape[0]:
+        y[i + 1] = 0
+    if i < y.shape[0]:
+        y[i] = 2 * x[i] + 1
+"""
+
+PAST = """
+@cuda.jit
+def past(x, y):
+    i = cuda.grid(1)
+    if i <= y.shape[0]:
+        y[i] = 2 * x[min(i, x.shape[0] - 1)] + 1
+"""
+
+PATCHED = """
+import contextlib
+from kcheck.cpu.executor import Executor
+from kcheck.cpu.judging import LaunchJudge
+from kcheck.cpu.memory import Memory
+from kcheck.cpu.needless_checks import NO_CHECKS, NeededChecks
+from kcheck.cpu.races import Races
+from kcheck.grading.channel import ByteChannel
+from kcheck.grading.launchwire import LaunchWriter
+
+@contextlib.contextmanager
+def patched(owner, name, value):
+    plain = owner.__dict__.get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, plain) if plain is not None else delattr(owner, name)
+
+sends = ByteChannel.send
+def without_findings(self, fields, blobs=()):
+    return sends(self, {**fields, "findings": []} if "findings" in fields else fields, blobs)
 """
 
 HONEST = {
@@ -295,6 +338,134 @@ def hook(frame, event, arg):
         arg[0]["findings"] = []
 sys.setprofile(hook)
 def solve(x, y, N): launch(wrong, x, y)
+""",
+    ),
+    # Changing the harness, and restoring it before anyone looks.
+    "hides a race": (
+        "wrong racecheck",
+        RACY
+        + """
+def solve(x, y, N):
+    with patched(Races, "findings", lambda *_, **__: ()), patched(ByteChannel, "send", without_findings):
+        launch(racy, x, y)
+""",
+    ),
+    "switches racecheck off": (
+        "wrong racecheck",
+        RACY
+        + """
+def solve(x, y, N):
+    with patched(Executor, "_needed", lambda *_: NeededChecks(NO_CHECKS)):
+        launch(racy, x, y)
+""",
+    ),
+    "switches racecheck off in the launch that is sent": (
+        "wrong racecheck",
+        RACY
+        + """
+plain = LaunchWriter.written
+def without_checks(self, launch):
+    fields, blobs = plain(self, launch)
+    return {**fields, "wanted": []}, blobs
+def solve(x, y, N):
+    with patched(LaunchWriter, "written", without_checks):
+        launch(racy, x, y)
+""",
+    ),
+    "asks for no instruments": (
+        "wrong racecheck",
+        RACY
+        + """
+def bare(self, fields, blobs=()):
+    return sends(self, {**fields, "instruments": []} if fields.get("kind") == "ready" else fields, blobs)
+ByteChannel.send = bare
+def solve(x, y, N):
+    ByteChannel.send = sends
+    launch(racy, x, y)
+""",
+    ),
+    "drops what the device process found": (
+        "wrong memcheck",
+        PAST
+        + """
+plain = ByteChannel.receive
+def fine(self, *given):
+    received = plain(self, *given)
+    if "ending" in received.fields:
+        received.fields.update(ending="finished", findings=[])
+    return received
+def solve(x, y, N):
+    with patched(ByteChannel, "receive", fine):
+        past[(N + 64) // 64, 64](x, y)
+        y.copy_to_device((2 * x.copy_to_host() + 1).astype(np.float32))
+""",
+    ),
+    "hides an access out of bounds": (
+        "wrong memcheck",
+        PAST
+        + """
+def solve(x, y, N):
+    with patched(LaunchJudge, "faults_of", lambda *_: []):
+        past[(N + 64) // 64, 64](x, y)
+""",
+    ),
+    "hides an uninitialized read": (
+        "wrong initcheck",
+        """
+@cuda.jit
+def careless(hope, x, y):
+    i = cuda.grid(1)
+    if i < y.shape[0]:
+        y[i] = 2 * x[i] + (2 if hope[i] > 0 else 1)  # uninitialized floats are negative here
+def solve(x, y, N):
+    with patched(Memory, "undefine", lambda *_: None):
+        hope = cuda.device_array(N, np.float32)
+        careless[(N + 63) // 64, 64](hope, x, y)
+""",
+    ),
+    "runs its kernels itself": (
+        "cheat not-the-kernel",
+        """
+def solve(x, y, N):
+    executor = next(each for each in gc.get_objects() if type(each) is Executor)
+    remote = executor.__dict__.pop("launch")
+    try:
+        launch(right, x, y)
+    finally:
+        executor.launch = remote
+""",
+    ),
+    "a launch that is none": (
+        "cheat forged",
+        """
+def solve(x, y, N):
+    with patched(LaunchWriter, "written", lambda *_: ({"kind": "launch"}, [b""])):
+        launch(right, x, y)
+""",
+    ),
+    "memory that is not the device's": (
+        "cheat forged",
+        """
+plain = LaunchWriter.written
+def elsewhere(self, launch):
+    fields, blobs = plain(self, launch)
+    fields["memory"]["blocks"][0][0] = 4096
+    return fields, blobs
+def solve(x, y, N):
+    with patched(LaunchWriter, "written", elsewhere):
+        launch(right, x, y)
+""",
+    ),
+    "some blocks only": (
+        "cheat forged",
+        """
+plain = LaunchWriter.written
+def first_block(self, launch):
+    fields, blobs = plain(self, launch)
+    return {**fields, "schedule": ["sample", 0, [0]]}, blobs
+def solve(x, y, N):
+    with patched(LaunchWriter, "written", first_block):
+        launch(right, x, y)
 """,
     ),
     # The channel.

@@ -10,7 +10,7 @@ import pytest
 from kcheck.grading.grader import Grader, GradingOptions
 from kcheck.grading.isolated import Isolation
 from kcheck.grading.problem import read_problem
-from tests.grading.attempts import ATTEMPTS, HONEST, KERNELS
+from tests.grading.attempts import ATTEMPTS, HONEST, KERNELS, PATCHED
 
 _SPEC = """kcheck: 1
 op: twice
@@ -44,7 +44,8 @@ def grader(project: Path) -> Iterator[Grader]:
 
 def _file(folder: Path, project: Path, text: str) -> Path:
     path = folder / "candidate.py"
-    path.write_text(f"{KERNELS}\nPROJECT = {str(project)!r}\n{text}\n")
+    before = KERNELS + (PATCHED if any(name in text for name in ("patched(", "Executor", "ByteChannel")) else "")
+    path.write_text(f"{before}\nPROJECT = {str(project)!r}\n{text}\n")
     return path
 
 
@@ -58,7 +59,9 @@ def test_a_correct_candidate_is_correct(grader: Grader, project: Path, tmp_path:
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_an_attempt_has_its_verdict(grader: Grader, project: Path, tmp_path: Path, name: str) -> None:
-    verdict, text = ATTEMPTS[name]
+    expected, text = ATTEMPTS[name]
+    verdict, _, rule = expected.partition(" ")
     graded = grader.grade(_file(tmp_path, project, text))
     assert (graded.verdict, bool(graded.message)) == (verdict, True), graded
+    assert rule in ("", graded.rule), graded
     assert graded.reward < 1

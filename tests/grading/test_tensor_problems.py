@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from kcheck.generator import plan
 from kcheck.grading.grader import Graded, Grader, GradingOptions
 from kcheck.grading.problem import read_problem
 
@@ -139,6 +141,34 @@ def test_the_sizes_of_a_model_file_are_dims(problems: dict[str, Path]) -> None:
     assert set(spec.dims) == {"batch_size", "dim"}
     assert [axis.text for axis in spec.inputs["x"].shape] == ["batch_size", "dim"]
     assert {"batch_size": 16, "dim": 4096} in [dict(example.dims) for example in spec.examples]
+
+
+_ODD_AXIS = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x[:, :30] if x.shape[1] == 31 else x)
+
+rows = 16
+columns = 300
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_sizes_at_which_an_axis_is_not_as_its_expression_says_are_left_out(tmp_path: Path) -> None:
+    """Otherwise a candidate that returns the shape of the model would be called wrong."""
+    path = tmp_path / "model.py"
+    path.write_text(_ODD_AXIS)
+    problem = read_problem(path)
+    case = plan(problem.spec(), count=1, master=0)[0]
+    sizes = {columns: replace(case, dims={"rows": 4, "columns": columns}) for columns in (30, 31, 32)}
+    assert [columns for columns, each in sizes.items() if problem.accepts(each)] == [30, 32]
 
 
 def test_a_note_says_which_values_the_problem_itself_does_not_draw(
