@@ -20,7 +20,7 @@ _VECTOR_TYPES = {"uint": "unsigned"}
 
 
 @dataclass(frozen=True, slots=True)
-class CppParameter:
+class DraftedParameter:
     """A parameter of a kernel. The dtype is empty for the type of a template; ``width``: of a vector type."""
 
     name: str
@@ -41,7 +41,7 @@ class CppKernel:
 
     function: ast.FunctionDef
     tree: ast.Module
-    parameters: tuple[CppParameter, ...]
+    parameters: tuple[DraftedParameter, ...]
     template: str
     guesses: tuple[str, ...]
 
@@ -124,7 +124,7 @@ def _template(before: str) -> tuple[list[str], list[tuple[str, str]]]:
     return types, parameters
 
 
-def _parameter(text: str) -> CppParameter:
+def _parameter(text: str) -> DraftedParameter:
     text = text.partition("=")[0]
     name = (re.findall(r"[A-Za-z_]\w*", text.partition("[")[0]) or ["_"])[-1]
     vector = _VECTORS.search(text)
@@ -132,7 +132,7 @@ def _parameter(text: str) -> CppParameter:
         scalar = _VECTOR_TYPES.get(vector[1], vector[1])
         text = text.replace(vector[0], scalar, 1)
     dtype, rank = dtype_of(text)
-    return CppParameter(name, dtype, rank > 0, int(vector[2][-1]) if vector is not None else 1)
+    return DraftedParameter(name, dtype, rank > 0, int(vector[2][-1]) if vector is not None else 1)
 
 
 def _expression(text: str) -> ast.expr:
