@@ -154,7 +154,8 @@ class Server:
         ours, theirs = socket.socketpair()
         self._folder = tempfile.mkdtemp(prefix="kcheck-grade-")
         self._cache = str(settings(os.environ).cache / "code")
-        os.makedirs(self._cache, exist_ok=True)
+        with contextlib.suppress(OSError):  # without a cache, each candidate's kernels are compiled
+            os.makedirs(self._cache, exist_ok=True)
         variables = {key: value for key, value in os.environ.items() if not key.startswith("KCHECK_EXEC")}
         variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         variables["NUMBA_ENABLE_CUDASIM"] = "0"
