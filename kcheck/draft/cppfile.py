@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kcheck.dataclass import dataclass
-from kcheck.draft.cpptext import CppReader, dtype_of
+from kcheck.draft.cpptext import CppReader, dtype_of, python_name
 from kcheck.draft.names import constants, integer
 from kcheck.specfile.kinds.cudafile import CudaKernel
 
@@ -132,7 +132,7 @@ def _parameter(text: str) -> DraftedParameter:
         scalar = _VECTOR_TYPES.get(vector[1], vector[1])
         text = text.replace(vector[0], scalar, 1)
     dtype, rank = dtype_of(text)
-    return DraftedParameter(name, dtype, rank > 0, int(vector[2][-1]) if vector is not None else 1)
+    return DraftedParameter(python_name(name), dtype, rank > 0, int(vector[2][-1]) if vector is not None else 1)
 
 
 def _expression(text: str) -> ast.expr:

@@ -7,6 +7,7 @@ statements that it does not know, so that the draft guesses.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -102,6 +103,14 @@ class _Unread(Exception):
     """A text that this reader does not know."""
 
 
+_OF_BOTH = frozenset(("if", "else", "for", "while", "return", "break", "continue"))
+
+
+def python_name(name: str) -> str:
+    """A name that Python's own words do not have: ``in_`` for ``in``."""
+    return f"{name}_" if keyword.iskeyword(name) and name not in _OF_BOTH else name
+
+
 def dtype_of(text: str) -> tuple[str, int]:
     """The dtype of a parameter, empty for the type of a template or one that is not known, and 1 for a pointer."""
     rank = int("*" in text or "[" in text)
@@ -136,7 +145,8 @@ class CppReader:
         place = 0
         while (match := _TOKEN.match(self.text, place)) is not None:
             kind = match.lastgroup or ""
-            self._tokens.append((kind, match[kind], line + self.text.count("\n", 0, match.start(kind))))
+            text = python_name(match[kind]) if kind == "name" else match[kind]
+            self._tokens.append((kind, text, line + self.text.count("\n", 0, match.start(kind))))
             place = match.end()
         found: list[ast.stmt] = []
         while self._at < len(self._tokens):

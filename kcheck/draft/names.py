@@ -114,7 +114,19 @@ def single_assignments(function: ast.FunctionDef) -> dict[str, ast.expr]:
                 assign(target, value)
             case ast.AugAssign(target=target) | ast.For(target=target) | ast.NamedExpr(target=target):
                 assign(target, None)
-    return found
+    return {name: value for name, value in found.items() if not _refers_to(name, found)}
+
+
+def _refers_to(name: str, values: Mapping[str, ast.expr]) -> bool:
+    """Whether the value of a name contains it, directly or through other names: it is assigned in a loop, or is that
+    of another scope."""
+    pending, seen = [name], set()
+    while pending:
+        for part in ast.walk(values[pending.pop()]):
+            if isinstance(part, ast.Name) and part.id in values and part.id not in seen:
+                seen.add(part.id)
+                pending.append(part.id)
+    return name in seen
 
 
 def dotted(node: ast.expr) -> str:

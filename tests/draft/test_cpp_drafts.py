@@ -69,7 +69,7 @@ def test_rows_and_columns_of_a_template(tmp_path: Path) -> None:
     assert spec["kernel"] == "k.cu:ops::k<{T}, 64>"
     rows, columns = spec["outputs"]["out"]
     assert columns == "cols"
-    assert spec["inputs"]["in"] == [rows, "cols"]
+    assert spec["inputs"]["in_"] == [rows, "cols"]  # a parameter of a reference in Python
     assert spec["launch"]["grid"] == [rows]
     assert spec["launch"]["block"] == [64]
 
@@ -135,6 +135,21 @@ def test_a_statement_that_is_not_read_is_left_out(tmp_path: Path) -> None:
             auto f = [=] __device__ (int j) { return x[j]; };
             asm volatile("bar.sync 0;" ::: "memory");
             if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x];
+        }
+        """,
+        tmp_path,
+    )
+    assert spec["outputs"]["y"]["shape"] == ["n"]
+
+
+def test_names_that_stand_for_each_other(tmp_path: Path) -> None:
+    """In loops and inner scopes; the reader does not follow them without end."""
+    spec = drafted(
+        """
+        __global__ void k(const float* x, float* y, int n) {
+            int i = threadIdx.x;
+            { auto a = b; auto b = a; if (a < n) y[b] = x[i]; }
+            if (i < n) y[i] = x[i];
         }
         """,
         tmp_path,
