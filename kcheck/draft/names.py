@@ -118,8 +118,7 @@ def single_assignments(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 def _refers_to(name: str, values: Mapping[str, ast.expr]) -> bool:
-    """Whether the value of a name contains it, directly or through other names: it is assigned in a loop, or is that
-    of another scope."""
+    """Whether the value of a name contains it, directly or through other names, as in a loop."""
     pending, seen = [name], set()
     while pending:
         for part in ast.walk(values[pending.pop()]):
