@@ -28,6 +28,9 @@ PAGE = ROOT / "docs" / "graded.md"
 RECALL = 0.95
 """The share of the wrong candidates that must be found."""
 
+FOUND = ("wrong", "cheat")
+"""The verdicts on a candidate that is found; one that does not run is not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -56,7 +59,7 @@ def passes_benchmark(twin: Twin) -> bool:
 def chosen(count: int) -> Iterator[Twin]:
     """The twins: the first of each control that passes, then the second, and so on."""
     of_controls: dict[str, list[Twin]] = {}
-    for twin in twins():
+    for twin in (each for each in twins() if each.kernel.is_file()):  # others have their bug in the spec
         of_controls.setdefault(twin.of, []).append(twin)
     in_turn = (twin for row in itertools.zip_longest(*of_controls.values()) for twin in row if twin is not None)
     return itertools.islice(filter(passes_benchmark, in_turn), count)
@@ -80,7 +83,7 @@ def graded(planted: Sequence[Twin], cases: int) -> Iterator[Row]:
 
 def text_of(rows: Sequence[Row], cases: int) -> str:
     """The page's table."""
-    caught = sum(row.graded.verdict != "correct" for row in rows)
+    caught = sum(row.graded.verdict in FOUND for row in rows)
     controls = {row.twin.of: row.control for row in rows}
     right = sum(each.verdict == "correct" for each in controls.values())
     bugs = entries()
@@ -114,11 +117,11 @@ def main() -> int:
     if asked.write:
         write(PAGE, "graded", text)
     wrong = [row.twin.of for row in rows if row.control.verdict != "correct"]
-    missed = [row.twin.name for row in rows if row.graded.verdict == "correct"]
+    missed = [row.twin.name for row in rows if row.graded.verdict not in FOUND]
     for name in dict.fromkeys(wrong):
         print(f"grade: {name} is correct, and was called otherwise", file=sys.stderr)
     for name in missed:
-        print(f"grade: {name} is wrong, and was called correct", file=sys.stderr)
+        print(f"grade: {name} is wrong, and was not called so", file=sys.stderr)
     return 1 if wrong or len(missed) > (1 - RECALL) * len(rows) else 0
 
 
