@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from kcheck.dataclass import dataclass
 from kcheck.draft.cpptext import CppReader, dtype_of, python_name
 from kcheck.draft.names import constants, integer
-from kcheck.specfile.kinds.cudafile import CudaKernel
+from kcheck.specfile.kinds.cudafile import CudaKernel, closing
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", re.MULTILINE)
 _CONSTANT = re.compile(r"\b(?:constexpr|const|static|int|unsigned|auto|size_t)\s+(\w+)\s*=\s*([\w\s+*/()-]+?)\s*;")
 _DIM3 = re.compile(r"\bdim3\s+(\w+)\s*[({]([^;{}]*)[)}]\s*;")
 _TEMPLATE = re.compile(r"template\s*<([^{};]*)>\s*(?:[\w\s]*)$")
-_VECTORS = re.compile(r"\b(float|double|int|uint|half|__half|__nv_bfloat16|nv_bfloat16)(2|4|16[2])\b")
+_VECTORS = re.compile(r"\b(float|double|int|uint|half|__half|__nv_bfloat16|nv_bfloat16)([24])\b")
 _VECTOR_TYPES = {"uint": "unsigned"}
 
 
@@ -52,7 +52,7 @@ def read_kernel(text: str, kernel: CudaKernel) -> CppKernel | None:
     begin = text.find("{", start)
     if begin < 0 or ";" in text[start:begin]:
         return None
-    end = _closing(text, begin)
+    end = closing(text, begin, "{", "}")
     types, numbers = _template(text[: text.rfind("__global__", 0, start)])
     parameters = tuple(_parameter(each) for each in kernel.parameters)
     pointers = [each.name for each in parameters if each.is_pointer]
@@ -96,16 +96,7 @@ def _start(text: str, kernel: CudaKernel) -> int:
     for _ in range(kernel.line - 1):
         place = text.index("\n", place) + 1
     opened = text.index("(", text.index(kernel.name, place))
-    return _closing(text, opened, "(", ")")
-
-
-def _closing(text: str, at: int, opens: str = "{", closes: str = "}") -> int:
-    depth = 0
-    for place in range(at, len(text)):
-        depth += (text[place] == opens) - (text[place] == closes)
-        if depth == 0:
-            return place
-    return len(text)
+    return closing(text, opened)
 
 
 def _template(before: str) -> tuple[list[str], list[tuple[str, str]]]:
@@ -172,7 +163,7 @@ def _launches(text: str, kernel: str) -> Iterator[ast.stmt]:
     """``kernel<<<grid, block>>>(x, n)`` as ``kernel[grid, block](x, n)``."""
     for found in re.finditer(rf"\b{kernel}\s*(?:<[^;(){{}}<>]*>)?\s*<<<(.*?)>>>\s*\(", text, re.DOTALL):
         shape = [_block(each) for each in _all(found[1])]
-        passed = _all(text[found.end() : _closing(text, found.end() - 1, "(", ")")])
+        passed = _all(text[found.end() : closing(text, found.end() - 1)])
         launch = ast.Subscript(ast.Name(kernel, ast.Load()), ast.Tuple(shape, ast.Load()), ast.Load())
         yield ast.Expr(ast.Call(launch, passed, []))
 

@@ -98,7 +98,7 @@ def _kernels(text: str) -> Iterator[CudaKernel]:
         while (call := _CALL.search(text, at)) is not None:
             if ";" in text[at : call.start()] or "{" in text[at : call.start()]:
                 break
-            end = _closing(text, call.end() - 1)
+            end = closing(text, call.end() - 1)
             if call[1] not in _ATTRIBUTES:
                 inside = text[call.end() : end]
                 line = text.count("\n", 0, call.start()) + 1
@@ -114,13 +114,13 @@ def _namespaces(text: str) -> list[tuple[str, int, int]]:
     """The namespaces of a text from the outermost: (name, start of the body, end)."""
     found = []
     for match in _NAMESPACE.finditer(text):
-        end = _closing(text, match.end() - 1, "{", "}")
+        end = closing(text, match.end() - 1, "{", "}")
         is_known = not match[1] and end < len(text)  # a condition of the preprocessor may have another brace
         found.append((match[2] if is_known else "", match.end(), end))
     return found
 
 
-def _closing(text: str, at: int, opens: str = "(", closes: str = ")") -> int:
+def closing(text: str, at: int, opens: str = "(", closes: str = ")") -> int:
     """The index of the parenthesis that closes the one at ``at``, or the end of the text."""
     depth = 0
     for place in range(at, len(text)):
