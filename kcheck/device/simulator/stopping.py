@@ -8,6 +8,7 @@ finalizers) must not get it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,9 +18,7 @@ from typing import Any, Protocol, TypeVar
 from kcheck.interpreter import no_collection
 
 _JOIN_SECONDS = 10.0
-_LEAVE_SECONDS = (
-    0.02  # by then a waiting thread has ended, and a thread in a callback of the collector has returned from it
-)
+_LEAVE_SECONDS = 0.02  # by then a waiting thread has ended
 
 
 class Stop(BaseException):
@@ -72,6 +71,18 @@ def raise_stop(nth: int, outside: CodeType) -> None:
     sys.settrace(lambda *called: None)
 
 
+def _in_collection(ident: int) -> bool:
+    """Whether a thread is in a callback of the garbage collector. On a busy machine, that is where a thread often
+    waits for the interpreter: a collection runs long without releasing it."""
+    frame = sys._current_frames().get(ident)
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        if frame.f_code in callbacks:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
     """Raise Stop on each thread until it ends. False if one could not be stopped (it is running native code).
 
@@ -84,10 +95,9 @@ def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
         for thread in threads:
             thread.join(_LEAVE_SECONDS)
             while thread.is_alive() and time.monotonic() < deadline:
-                if thread.ident is not None and thread.fiber is not None and not thread.unwinding:
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        ctypes.c_ulong(thread.ident), ctypes.py_object(Stop)
-                    )
+                ident = thread.ident
+                if ident and thread.fiber is not None and not thread.unwinding and not _in_collection(ident):
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Stop))
                 wake(thread)
                 thread.join(0.05)
     return not any(thread.is_alive() for thread in threads)
