@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kcheck.cli.watch import Round
     from kcheck.report import TrendPoint
     from kcheck.runner import Options, Recalled
+    from kcheck.runner.options import MoreCases
     from kcheck.store import Recorder
 
 SANITIZE = Sanitize()
@@ -111,6 +112,12 @@ SANITIZE = Sanitize()
     default="on",
     help="Add cases with sizes whose arrays do not fit in memory, of which some blocks run (cpu device). Default: "
     "on, for specs whose ranges allow such sizes.",
+)
+@click.option(
+    "--reach/--no-reach",
+    default=None,
+    help="Add cases that meet conditions in the kernel which no other case meets, (cpu device, pip install "
+    "'kcheck[prove]'). Default: at most 5 such cases, of kernels that are not long.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
@@ -275,8 +282,25 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         coverage=wanted.coverage,
         debug_code=wanted.debug_code,
         huge=wanted.huge == "on",
+        more=_more(wanted),
         deadline=Deadline.of(wanted.time_budget, wanted.begun),
     )
+
+
+def _more(wanted: Wanted) -> MoreCases | None:
+    """What adds cases that meet conditions in the kernel. A shard has none, because no device has loaded a kernel
+    when cases are shared out."""
+    from kcheck.prover.prover import has_solver, require_solver
+
+    if wanted.reach is True:
+        require_solver("--reach")
+    if wanted.reach is False or wanted.shard is not None or not has_solver():
+        return None
+    from kcheck.prover.reach import Reach
+
+    if wanted.reach:
+        return Reach(most=200, kernels=96, steps=200_000, any_dtypes=False, option="--reach")
+    return Reach(most=5, kernels=8, steps=3_000, any_dtypes=True)
 
 
 def _recorder() -> Recorder:

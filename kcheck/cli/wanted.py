@@ -44,6 +44,7 @@ class Wanted:
     coverage: bool
     debug_code: bool
     huge: str
+    reach: bool | None
     verbose: bool
     quiet: bool
     color: str
@@ -65,6 +66,8 @@ class Wanted:
             raise click.UsageError("--lf runs stored failures; remove --cases, --seed and --case-seed")
         if self.shard is not None and (self.touched or self.watch):
             raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} cannot be combined")
+        if self.reach and self.shard is not None:
+            raise click.UsageError("--reach and --shard cannot be combined")
         if self.time_budget is not None and (self.shard is not None or self.watch):
             other = "--watch" if self.watch else "--shard"
             raise click.UsageError(f"--time-budget and {other} cannot be combined")

@@ -285,6 +285,14 @@ class Bits:
             return self.terms.function(f"shl.b{width}", (a, count), type_range(False, width))
         return self.terms.zero if by & 0xFFFFFFFF >= width else self.terms.scaled(a, 1 << (by & 0xFFFFFFFF))
 
+    def funnel(self, low: Poly, high: Poly, by: int, width: int) -> Poly:
+        """``shf``: the low half of ``high`` and ``low``, side by side, shifted right by at most ``width`` bits."""
+        if by in (0, width):
+            return high if by else low
+        terms = self.terms
+        upper = terms.scaled(terms.mod(high, 1 << by), 1 << width - by)
+        return terms.sum(upper, terms.div(self.read(low, False, width), 1 << by))
+
 
 def _zeros(a: Poly) -> int:
     """How many of the lowest bits may be zero in each part of a sum, if one of them is not a remainder."""
@@ -298,9 +306,8 @@ def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:
 
 def _single(a: Poly, kind: str) -> Atom | None:
     """The atom that is the whole polynomial, if it is of a kind."""
-    if len(a.terms) != 1 or a.terms[0][1] != 1 or len(a.terms[0][0]) != 1:
-        return None
-    return a.terms[0][0][0] if a.terms[0][0][0].kind == kind else None
+    atom = a.only_atom
+    return atom if atom is not None and atom.kind == kind else None
 
 
 def _multiples(terms: Terms, path: Formula, y: Poly) -> list[Poly]:

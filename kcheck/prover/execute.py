@@ -16,6 +16,7 @@ from kcheck.prover import instructions
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.instructions import Value
 from kcheck.prover.model import (
+    Decision,
     Meeting,
     Parameters,
     Region,
@@ -63,7 +64,10 @@ PURE = frozenset(
     szext tanh testp xor""".split()  # noqa: SIM905 - a table reads better as words
 )
 """The results of these depend on nothing but the operands."""
-_MOST_STEPS = 150_000
+MOST_STEPS = 150_000
+"""The limit of executed instructions, counting each loop a few times."""
+_MOST_CHOICES = 8
+"""How many values of nested selects are noted."""
 STORED = "param "
 """The names of arguments and results of calls among the registers of a state start with it."""
 
@@ -94,6 +98,7 @@ class SymbolicExecution:
         specials: the values of special registers that are known.
         regions: the arrays and variables, by the atom of the address.
         summary: makes what executes the loops of an execution.
+        most_steps: after so many instructions, the kernel is too long.
         loaded: the value of a load from a read-only array: (region, address, signed, width, path); None: unknown.
     """
 
@@ -110,6 +115,7 @@ class SymbolicExecution:
         symbols: Mapping[str, Atom],
         loaded: Callable[[Region, Poly, int, Bits], Poly | None],
         summary: Callable[[SymbolicExecution], Loops],
+        most_steps: int = MOST_STEPS,
     ) -> None:
         self.terms = terms
         self.prover = prover
@@ -127,7 +133,7 @@ class SymbolicExecution:
         self._specials = specials
         self._symbols = symbols
         self._loaded = loaded
-        self._steps = 0
+        self.steps, self._most_steps = 0, most_steps
         self._forks = forks(cfg)
         self.decisions: dict[int, Formula] = {}
         """By block, the condition of the branch at its end, in the iteration that is executed."""
@@ -231,8 +237,8 @@ class SymbolicExecution:
         self.inside = loops
         path = start.path
         for operation in block.body:
-            self._steps += 1
-            if self._steps > _MOST_STEPS:
+            self.steps += 1
+            if self.steps > self._most_steps:
                 raise Unsupported("the kernel is too long", operation)
             stops = self._step(operation, registers, path, n, loops)
             if stops is not None:
@@ -405,7 +411,7 @@ class SymbolicExecution:
         opcode, operands = i.opcode, i.operands
         terms, b = self.terms, self.bits(path)
         if opcode == "setp":
-            self._set_predicates(i, registers, b)
+            self._set_predicates(i, registers, b, path)
             return
         target = operands[0]
         given = [self._value(o, registers) for o in operands[1:]]
@@ -414,6 +420,7 @@ class SymbolicExecution:
             if self.recording and chosen.kind != "flag":
                 chosen = Simplification(terms, self.prover, path).condition(chosen)
             result: Value = self.choose(chosen, given[0], given[1])
+            self._note_choices(i, result, path)
         elif opcode in ("mov", "cvta") and len(given) == 1:
             if isinstance(target, Vector):
                 self._unpack(target, given[0], i, registers, b)
@@ -423,6 +430,7 @@ class SymbolicExecution:
                 result = terms.compare("ne", result, terms.zero)
         elif isinstance(target, Register) and target.type == "pred":
             result = self._logic(i, given)
+            self._note_decision(i, result, path)
         elif opcode == "cvt" and all(isinstance(g, Poly) for g in given):
             numbers = [g for g in given if isinstance(g, Poly)]
             result = instructions.converted(b, i, numbers)
@@ -473,7 +481,7 @@ class SymbolicExecution:
         if not self.bits(path).fits(value, True, 32):
             self.trace.widenings.append(Widening(i, value, True, path, result))
 
-    def _set_predicates(self, i: Instruction, registers: Registers, b: Bits) -> None:
+    def _set_predicates(self, i: Instruction, registers: Registers, b: Bits, path: Formula) -> None:
         terms = self.terms
         given = [self._value(o, registers) for o in i.operands[1:]]
         condition = instructions.compared(b, i, given[:2])
@@ -490,11 +498,37 @@ class SymbolicExecution:
             else:
                 combine = lambda c: self._exclusive(c, third)  # noqa: E731
             condition, other = combine(condition), combine(other)
+        self._note_decision(i, condition, path)
         target = i.operands[0]
         first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
         for operand, value in ((first, condition), (second, other)):
             if isinstance(operand, Register):
                 registers[operand.name] = value
+
+    def _note_decision(self, i: Instruction, condition: Formula, path: Formula) -> None:
+        if self.recording and condition not in (self.terms.true, self.terms.false):
+            self.trace.decisions.append(Decision(i, condition, path))
+
+    def _note_choices(self, i: Instruction, chosen: Value, path: Formula, most: int = _MOST_CHOICES) -> None:
+        """Note the conditions under which nested selects have each of their values. ``a and b`` often becomes
+        a select in a select."""
+        if not self.recording or not isinstance(chosen, Poly):
+            return
+        terms = self.terms
+        pending: list[tuple[Poly, tuple[Formula, ...]]] = [(chosen, ())]
+        while pending and most:
+            value, conditions = pending.pop()
+            atom = value.only_atom
+            if atom is not None and atom.kind == "if":
+                condition, a, b = atom.arguments
+                assert isinstance(condition, Formula)
+                assert isinstance(a, Poly)
+                assert isinstance(b, Poly)
+                pending.append((b, (*conditions, terms.negated(condition))))
+                pending.append((a, (*conditions, condition)))
+            elif len(conditions) > 1:
+                most -= 1
+                self._note_decision(i, terms.all(conditions), path)
 
     def _exclusive(self, a: Formula, b: Formula) -> Formula:
         terms = self.terms

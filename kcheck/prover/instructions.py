@@ -121,6 +121,15 @@ def _bfi(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:
     return b.terms.sum(kept, b.terms.scaled(put, 1 << at))
 
 
+def _funnel(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:
+    count, width = given[2].constant, _kind(i)[1]
+    if count is None:
+        return None
+    count &= 0xFFFFFFFF
+    by = count % width if "wrap" in i.modifiers else min(count, width)
+    return b.funnel(given[0], given[1], width - by if "l" in i.modifiers else by, width)
+
+
 def _counted(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:
     """``popc``, ``clz``: at most the width."""
     return b.terms.function(i.mnemonic, given, (0, _kind(i)[1]))
@@ -149,6 +158,7 @@ ROWS: Mapping[str, Callable[[Bits, Instruction, Sequence[Poly]], Poly | None]] =
     "not": _not,
     "bfe": _bfe,
     "bfi": _bfi,
+    "shf": _funnel,
     "popc": _counted,
     "clz": _counted,
     "prmt": _prmt,

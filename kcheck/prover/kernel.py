@@ -12,7 +12,7 @@ from kcheck.generator import element_type
 from kcheck.model import NameArg, NumberArg, NumelArg, StrideArg
 from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
-from kcheck.prover.execute import SymbolicExecution
+from kcheck.prover.execute import MOST_STEPS, SymbolicExecution
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
@@ -45,19 +45,24 @@ class Question:
     blocks: tuple[Atom, ...] = ()
     loads: dict[str, Contents] = field(default_factory=dict)
     trace: Trace = field(default_factory=Trace)
+    steps: int = 0
+    """How many instructions were executed."""
     ordered: bool = True
     """Whether the kernel is assumed to have no races: threads that load one word of shared memory between the same
     barriers then get one value."""
 
 
-def execute(variant: SpecVariant, terms: Terms, prover: Prover) -> Question:
+def execute(variant: SpecVariant, terms: Terms, prover: Prover, most_steps: int = MOST_STEPS) -> Question:
     """Execute the kernel of a variant.
+
+    Args:
+        most_steps: after so many instructions, the kernel is too long.
 
     Raises:
         Unsupported: something in it has no model.
         ProofTimeout: the time is over.
     """
-    return _Builder(variant, terms, prover).question()
+    return _Builder(variant, terms, prover).question(most_steps)
 
 
 class _Builder:
@@ -76,7 +81,7 @@ class _Builder:
         self._strides: dict[str, tuple[Poly, ...]] = {}
         self._symbols: dict[str, Atom] = {}
 
-    def question(self) -> Question:
+    def question(self, most_steps: int) -> Question:
         q = self.q
         self._assume()
         slots, _ = param_slots(self.function)
@@ -96,8 +101,10 @@ class _Builder:
             self._symbols,
             self._loaded,
             LoopSummary,
+            most_steps,
         )
         q.trace = execution.run()
+        q.steps = execution.steps
         self.prover.pairs = lambda loads: pair_facts(q, loads)
         return q
 

@@ -100,6 +100,15 @@ class SymbolicBranch:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Decision:
+    """A predicate that is computed, and the condition to be there. A branch, a guard or a select may follow."""
+
+    operation: Operation
+    condition: Formula
+    path: Formula
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Meeting:
     """A barrier, or an instruction for which the lanes of a warp meet (``whole_warp``)."""
 
@@ -123,6 +132,7 @@ class Trace:
     accesses: list[SymbolicAccess] = field(default_factory=list)
     widenings: list[Widening] = field(default_factory=list)
     branches: list[SymbolicBranch] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
     counters: dict[int, list[Atom]] = field(default_factory=dict)
     scopes: dict[Atom, tuple[int, ...]] = field(default_factory=dict)

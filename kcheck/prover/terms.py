@@ -85,6 +85,13 @@ class Poly:
             self._bounds = low, high
         return self._bounds
 
+    @property
+    def only_atom(self) -> Atom | None:
+        """The atom that is the whole polynomial; None if there is more, or less."""
+        if len(self.terms) != 1 or self.terms[0][1] != 1 or len(self.terms[0][0]) != 1:
+            return None
+        return self.terms[0][0][0]
+
     def atoms(self) -> Iterator[Atom]:
         """The atoms of its products, each as often as it occurs."""
         for monomial, _ in self.terms:

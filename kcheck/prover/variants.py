@@ -20,6 +20,7 @@ from kcheck.generator import CaseArrays, Expander, materialize
 from kcheck.model import (
     AccessorArg,
     Argument,
+    Case,
     Choices,
     CudaOptions,
     Example,
@@ -135,6 +136,41 @@ def variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
         yield from _launched(spec, device, example, kinds, baked)
 
 
+def variants_of(
+    spec: OpSpec, device: Device, cases: Iterable[Case], *, any_dtypes: bool = False
+) -> Iterator[SpecVariant]:
+    """The kernels that given cases launch, each once.
+
+    Args:
+        any_dtypes: of kernels that differ in dtypes and layouts only, the first one.
+
+    Raises:
+        Unsupported, KernelError, SpecError: as for :func:`variants`.
+    """
+    refuse(spec)
+    device.prepare(spec)
+    owned, every = _owned(spec), _baked(spec)
+    is_triton = spec.kernel is not None and spec.kernel.kind == "triton"
+    seen: set[object] = set()
+    for case in cases:
+        baked = next((one for one in every if one.has(case)), None)
+        if baked is None:
+            continue
+        kinds = {name: _kind(array, case.layouts[name]) for name, array in owned.items()}
+        types = () if any_dtypes else (tuple(case.dtypes.items()), tuple(kinds.items()))
+        arrays = materialize(spec, case)
+        key = (types, every.index(baked), _classes(spec, arrays) if is_triton else ())
+        if key in seen:
+            continue
+        seen.add(key)
+        found = _taken(spec, device, arrays)
+        if found is not None:
+            slots, classes = _slots(spec, found, arrays)
+            yield SpecVariant(
+                spec, arrays, found, case.dtypes, kinds, baked.params, baked.sizes, slots, classes, baked.spans()
+            )
+
+
 def _owned(spec: OpSpec) -> dict[str, Input | Output]:
     return {**spec.inputs, **{name: output for name, output in spec.outputs.items() if output.alias is None}}
 
@@ -143,13 +179,15 @@ def _groups(array: Input | Output) -> list[tuple[str, str]]:
     """(what is known about the strides, one layout) for the layouts of an array that are treated alike."""
     found: dict[str, str] = {}
     for layout in array.layouts or ("contiguous",):
-        if layout in ("contiguous", "offset") or not array.shape:
-            found.setdefault("contiguous", layout)
-        elif layout == "transposed" and len(array.shape) == 2:
-            found.setdefault("transposed", layout)
-        else:
-            found.setdefault("any", layout)
+        found.setdefault(_kind(array, layout), layout)
     return list(found.items())
+
+
+def _kind(array: Input | Output, layout: str) -> str:
+    """What is known about the strides of a layout."""
+    if layout in ("contiguous", "offset") or not array.shape:
+        return "contiguous"
+    return "transposed" if layout == "transposed" and len(array.shape) == 2 else "any"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -179,6 +217,13 @@ class _Baked:
             else:
                 runs.append((value, value))
         return {name: tuple(runs)}
+
+    def has(self, case: Case) -> bool:
+        """Whether the constants are those of a case."""
+        known: dict[str, object] = {**case.params, **case.dims}
+        constants = {**self.params, **self.sizes}
+        in_range = self.ranged is None or case.dims[self.ranged[0]] in self.ranged[1]
+        return in_range and all(known.get(name) == value for name, value in constants.items())
 
     def dims(self, attempt: int) -> Mapping[str, int]:
         """The dims of an attempt to draw a case: the values differ in what compilers look at."""

@@ -51,7 +51,7 @@ REJOIN = 30.0
 
 _POLL = 1.0
 _ENVIRONMENT = ("KCHECK_CC",)  # variables that verdicts depend on
-_PACKAGES = ("kcheck", "numba", "numba-cuda", "llvmlite", "numpy", "ml_dtypes")
+_PACKAGES = ("kcheck", "numba", "numba-cuda", "llvmlite", "numpy", "ml_dtypes", "z3-solver")
 _START = "start them with: dask scheduler; dask worker ADDRESS"
 
 

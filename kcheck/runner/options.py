@@ -6,8 +6,10 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from typing import Protocol
 
 from kcheck.dataclass import dataclass
+from kcheck.device import Device
 from kcheck.model import Case, Level, OpSpec, Snapshot
 from kcheck.model.levels import level_words
 from kcheck.model.limits import TIMEOUT
@@ -17,6 +19,9 @@ from kcheck.span import as_typed
 
 STORED = "stored_"
 """The label prefix of cases that run because they failed before, not because they were planned."""
+
+REACH = "reach_"
+"""The label prefix of cases whose sizes were chosen because of what the kernel does at these sizes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,6 +34,21 @@ class Recalled:
 
     case: Case
     snapshot: Snapshot | None
+
+
+class MoreCases(Protocol):
+    """Makes cases in addition to the planned ones."""
+
+    @property
+    def option(self) -> str:
+        """The option that makes the same cases again; empty: no option does."""
+        ...
+
+    def __call__(
+        self, spec: OpSpec, planned: Sequence[Case], master: int, device: Device
+    ) -> tuple[Sequence[Case], str]:
+        """The cases in addition to the planned ones of a master seed, and a note about them, or none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,7 @@ class Options:
         parts: for each spec (root, path, op) that is split between shards, the cases of this shard.
         deadline: the end of the time budget; None for no limit.
         huge: add the huge cases of each spec that allows them.
+        more: makes cases that run after the planned ones; None: there are none.
         replay_by: the command at the start of the replay line; empty for ``kcheck run``.
     """
 
@@ -89,6 +110,7 @@ class Options:
     parts: Mapping[tuple[str, str, str], Part] = field(default_factory=dict)
     deadline: Deadline | None = None
     huge: bool = True
+    more: MoreCases | None = None
 
     @property
     def late(self) -> bool:
@@ -110,7 +132,7 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
     """The command line that runs one case alone, from the folder in which this run was started.
 
     A generated case depends only on its seed; an example on its label and on the master seed, which draws what
-    the example leaves open.
+    the example leaves open. The sizes of a case that reaches something depend on the kernel and the planned cases.
     """
     if options.replay_by:
         return shlex.join([*options.replay_by, "--case-seed", str(case.seed)])
@@ -119,6 +141,14 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words = ["kcheck", "reproduce", str(case.seed), "--op", spec.op]
     elif case.label.startswith("example_"):
         words += ["--cases", "0", "-k", case.label]
+        if options.seed is not None:
+            words += ["--seed", str(options.seed)]
+    elif case.label.startswith(REACH):
+        words += ["-k", case.label]
+        if options.more is not None and options.more.option:
+            words.append(options.more.option)
+        if options.count is not None:
+            words += ["--cases", str(options.count)]
         if options.seed is not None:
             words += ["--seed", str(options.seed)]
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kcheck.dataclass import dataclass
@@ -30,11 +30,17 @@ class Queued:
         return None if self.snapshot is None else restore(self.snapshot)
 
 
-def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Sequence[Queued]:
+def queued_cases(
+    spec: OpSpec,
+    options: Options,
+    selects: Matcher | None,
+    more: Callable[[Sequence[Case], int], Sequence[Case]] = lambda planned, master: (),
+) -> Sequence[Queued]:
     """The cases of a spec in one run, in order, of all shards.
 
     Args:
         selects: ``options.keyword``, parsed.
+        more: makes cases that follow the planned ones, from these and the master seed.
 
     Raises:
         SpecError: the cases cannot be drawn from the spec.
@@ -45,6 +51,8 @@ def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> Seq
         count = spec.count if options.count is None else options.count
         master = spec.seed if options.seed is None else options.seed
         cases = plan(spec, count=count, master=master, huge=options.huge)
+        if count and not options.only_failed and (added := more(cases, master)):
+            cases = (*cases, *added)
         if options.group is not None:
             cases = tuple(filter(options.group, cases))
     recalled = options.recalled.get((spec.root, spec.path), ())

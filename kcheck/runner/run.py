@@ -234,6 +234,8 @@ class _Run:
                 self._note(f"{spec.op}: values were not compared: the spec has no reference")
             yield from self._cases(spec, work, prepared.cases, tally)
             self._stage = _END
+            if prepared.note:
+                self._note(prepared.note)
             if options.is_whole:
                 self._note(*unreached_limits(spec))
             self._note_unsupported(tally)

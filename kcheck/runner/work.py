@@ -51,11 +51,13 @@ class Prepared:
         cases: the number of cases to run.
         sources: digests of its files, as in ``SpecStarted``.
         lost: why the device cannot run anything else; empty if it can.
+        note: what the report says about cases that are not planned; empty if there are none.
     """
 
     cases: int
     sources: Mapping[str, str]
     lost: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -202,6 +204,7 @@ class LocalWork:
         self._unstable = UnstableFormulas()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
+        self._note = ""  # about cases that are not planned
         self._only_covers = False  # the current case is instrumented at most for coverage
         self._compiled = 0  # kernels that this process had compiled when the spec began
 
@@ -220,7 +223,7 @@ class LocalWork:
         self._budget.begin(len(self._queued))
         self._compiled = self._device.compiled if self._device.compiles_in_process else 0
         sources = digests(spec) if self._options.capture else {}
-        return Prepared(len(self._queued), sources, self._device.lost)
+        return Prepared(len(self._queued), sources, self._device.lost, self._note)
 
     def ran(self) -> Iterator[Ran | NotRun]:
         """As :meth:`SpecWork.ran`."""
@@ -337,13 +340,20 @@ class LocalWork:
         return time.monotonic() - since
 
     def _queue(self, spec: OpSpec) -> Sequence[Queued]:
-        queued = queued_cases(spec, self._options, self._selects)
+        queued = queued_cases(spec, self._options, self._selects, self._more)
         self._part = self._options.parts.get((spec.root, spec.path, spec.op))
         if self._part is None:
             return queued
         if self._part.is_last:
             self._before = queued[: self._part.first]
         return queued[self._part.first : self._part.stop]
+
+    def _more(self, planned: Sequence[Case], master: int) -> Sequence[Case]:
+        """The cases that the options add to the planned ones."""
+        if self._options.more is None:
+            return ()
+        cases, self._note = self._options.more(self._spec, planned, master, self._device)
+        return cases
 
     def _follow(self) -> None:
         """Let ``self._vacuity`` observe the earlier cases, which other shards run."""

@@ -67,6 +67,14 @@ ROWS: list[Row] = [
     ("read u", lambda b, x, y, w: b.read(b.terms.minus(x, y), False, w), lambda x, y, w: (x - y) & MASK[w]),
     ("min s", lambda b, x, y, w: b.extreme("min", x, y, True, w), lambda x, y, w: min(signed(x, w), signed(y, w))),
     ("max u", lambda b, x, y, w: b.extreme("max", x, y, False, w), lambda x, y, w: max(x & MASK[w], y & MASK[w])),
+    *(
+        (
+            f"funnel {by}",
+            lambda b, x, y, w, by=by: b.funnel(x, y, by, w),
+            lambda x, y, w, by=by: (y << w | x) >> by,
+        )
+        for by in (0, 1, 28, 32)
+    ),
     *(shifted(by, is_signed) for by in (1, 5, 31) for is_signed in (False, True)),
     *(masked(mask) for mask in (0, 1, 31, 48, -4, -128, 0x0F0F0, 1 << 31)),
 ]
