@@ -11,6 +11,7 @@ it gets PTX, parameters and the table of what is allocated, and checks them (:mo
 
 from __future__ import annotations
 
+import math
 import select
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from kcheck.grading.launchwire import LaunchReader, SentLaunch
 from kcheck.grading.wire import write_facts
 from kcheck.model import Finding
 from kcheck.model.launch_facts import NO_FACTS
+from kcheck.ptx.syntax.symbols import kernel_name
 
 _MOST_FINDINGS = 200
 
@@ -47,6 +49,11 @@ class Orders:
     samples: bool = False
 
 
+def checked_seconds(timeout: float) -> float:
+    """What of the time limit of a launch one with sanitizers may take, so that it can run without afterwards."""
+    return timeout / 2
+
+
 class DeviceProcess:
     """Runs the launches.
 
@@ -62,7 +69,10 @@ class DeviceProcess:
         self._found: list[Finding] = []
         self._facts = NO_FACTS
         self._forged = ""
-        self._slow: set[tuple[str, str]] = set()  # kernels that take too long with sanitizers
+        self._slow: dict[
+            tuple[str, str], int
+        ] = {}  # the fewest threads with which a kernel is too slow if checked
+        self._unchecked: dict[tuple[str, tuple[str, ...]], None] = {}  # kernels, and sanitizers they ran without
         executor.scratch.is_known = outputs_are_named
 
     def serve(self, grader: ByteChannel, candidate: ByteChannel) -> None:
@@ -97,8 +107,9 @@ class DeviceProcess:
         found, self._found = self._found[:_MOST_FINDINGS], []
         facts, self._facts = self._facts, NO_FACTS
         executor.reached.take()
+        unchecked, self._unchecked = list(self._unchecked), {}
         fields = {"kind": "found", "findings": [asdict(each) for each in found], "forged": self._forged}
-        grader.send({**fields, **write_facts(facts)})
+        grader.send({**fields, "unchecked": unchecked, **write_facts(facts)})
 
     def _answer(self, candidate: ByteChannel) -> None:
         received = candidate.receive()
@@ -128,15 +139,20 @@ class DeviceProcess:
         if is_sample and not orders.samples:
             raise BadMessage("a launch of some blocks only")
         kernel = (sent.launch.module.text, sent.launch.entry)
+        threads = math.prod((*sent.launch.grid, *sent.launch.block))
+        is_slow = threads >= self._slow.get(kernel, math.inf)
         wanted = set(sent.wanted)
-        if not is_sample and kernel not in self._slow:
+        if is_slow and orders.instrument:
+            wanted.difference_update(orders.instrument)
+            self._unchecked[kernel_name(sent.launch.entry), orders.instrument] = None
+        elif not is_sample:
             wanted |= set(orders.instrument)
         executor.checks, executor.schedule = checks(wanted), sent.schedule
         is_checked = not wanted.isdisjoint(CHECKS)
-        executor.limit = orders.timeout and orders.timeout / (2 if is_checked else 1)
+        executor.limit = checked_seconds(orders.timeout) if orders.timeout and is_checked else orders.timeout
         ending = executor.launch(sent.launch)
         if ending is Ending.TIMED_OUT and is_checked:
-            self._slow.add(kernel)
+            self._slow[kernel] = threads
         return ending
 
 

@@ -17,7 +17,7 @@ from kcheck.dataclass import dataclass
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.generator import CaseArrays, materialize, plan
-from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
+from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server, Unchecked
 from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK
 from kcheck.model import Case, CaseFinished, Comparison, Finding, OpSpec, Outcome, Span, Status, Verdict
@@ -62,6 +62,7 @@ class Graded:
         case: the smallest case that fails.
         seconds: how long it took.
         notes: what the problem's own checker says, and how much work PyTorch's operators do.
+        unchecked: kernels that ran without sanitizers in some cases.
     """
 
     candidate: str
@@ -76,6 +77,7 @@ class Graded:
     case: Case | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def reward(self) -> float:
@@ -360,7 +362,8 @@ class _CandidateRun:
 
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
-        return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
+        unchecked = self._device.unchecked
+        return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes(), unchecked=unchecked)
 
 
 def _accepted(problem: GradingProblem, spec: OpSpec, options: GradingOptions) -> list[Case]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
@@ -24,7 +25,7 @@ from kcheck.errors import InternalError
 from kcheck.generator import CaseArrays, snapshot
 from kcheck.grading.candidate import LaunchRequest, Order
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
-from kcheck.grading.deviceprocess import Orders
+from kcheck.grading.deviceprocess import Orders, checked_seconds
 from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
@@ -63,10 +64,15 @@ class Isolation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaunchReport:
-    """What a device process says about launches."""
+    """What a device process says about launches.
+
+    Attributes:
+        unchecked: kernels with launches that were too slow with sanitizers, and these.
+    """
 
     findings: tuple[Finding, ...]
     facts: LaunchFacts
+    unchecked: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def added(self, outcome: Outcome, spec: OpSpec) -> Outcome:
         """The outcome that a candidate's process has sent, with what that process has not reported. It does report
@@ -83,6 +89,21 @@ class LaunchReport:
             and not (finding.rule == "racecheck" and finding.array in allowed)
         ]
         return replace(outcome, findings=(*outcome.findings, *hidden), facts=self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A kernel that ran without sanitizers, because it takes too long with them.
+
+    Attributes:
+        cases: in how many.
+        limit: seconds that a launch with sanitizers may take.
+    """
+
+    kernel: str
+    checks: tuple[str, ...]
+    cases: int
+    limit: float
 
 
 class DeviceProcessEnded(Exception):
@@ -131,7 +152,9 @@ class Family:
             raise DeviceProcessEnded from closed
         if fields["forged"]:
             raise BadMessage(fields["forged"])
-        return LaunchReport(tuple(read_finding(each) for each in fields["findings"]), read_facts(fields))
+        unchecked = tuple((str(kernel), tuple(map(str, names))) for kernel, names in fields["unchecked"])
+        findings = tuple(read_finding(each) for each in fields["findings"])
+        return LaunchReport(findings, read_facts(fields), unchecked)
 
     def close(self) -> None:
         """Close the channels."""
@@ -255,6 +278,7 @@ class CandidateDevice:
         self._unbuilt: tuple[Finding, ...] = ()
         self._runs = False
         self._launches = 0
+        self._unchecked: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
             self._unbuilt = self._build(replace(order, builds=True), readable)
@@ -329,6 +353,12 @@ class CandidateDevice:
         return ()
 
     @property
+    def unchecked(self) -> tuple[Unchecked, ...]:
+        """The kernels that ran without sanitizers, of those that a case has."""
+        limit = checked_seconds(self._isolation.timeout)
+        return tuple(Unchecked(kernel, names, n, limit) for (kernel, names), n in self._unchecked.items())
+
+    @property
     def runs(self) -> bool:
         """Whether the process has not ended."""
         return self._runs
@@ -376,7 +406,9 @@ class CandidateDevice:
                 outcome = Outcome(case, NAME, {}, {}, findings)
             else:
                 outcome = read_outcome(received, spec, case, arrays, NAME)
-            return self._family.told(deadline).added(outcome, spec)
+            report = self._family.told(deadline)
+            self._unchecked.update(report.unchecked)
+            return report.added(outcome, spec)
         except Late:
             finding = self._late("this case")
         except MemoryExceeded:
