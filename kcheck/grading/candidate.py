@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.choose import choose_for
@@ -54,12 +55,14 @@ class LaunchRequest:
         timeout: seconds.
         instrument: as for :meth:`kcheck.device.Device.run`.
         extra: as from :meth:`kcheck.grading.plain.GradingProblem.extra`.
+        fill: as for :meth:`kcheck.grading.tensors.TensorDevice.run`.
     """
 
     taken: Snapshot
     timeout: float
     instrument: Collection[str]
     extra: Any = None
+    fill: int = FRESH
 
 
 _BUILDS = Path("extensions")
@@ -116,9 +119,11 @@ def _answer(channel: ByteChannel, spec: OpSpec, device: Device | TensorDevice, r
         arrays = restore(request.taken)
         given: dict[str, Any] = {"timeout": request.timeout, "instrument": request.instrument}
         if isinstance(device, TensorDevice):
-            given["extra"] = request.extra
+            given |= {"extra": request.extra, "fill": request.fill}
         outcome = device.run(spec, arrays, **given)
         fields, blobs = write_outcome(replace(outcome, reached=()), list(spec.outputs))
+        if isinstance(device, TensorDevice):
+            fields["after"] = device.after
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "launch"),))
     except SpecError as error:

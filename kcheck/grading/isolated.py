@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -18,11 +19,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
+import numpy as np
+
+from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
+from kcheck.device.harvest import unwritten_finding
 from kcheck.device.places import users_place
 from kcheck.driver.install import settings
 from kcheck.errors import InternalError
-from kcheck.generator import CaseArrays, snapshot
+from kcheck.generator import POISON, CaseArrays, snapshot
 from kcheck.grading.candidate import LaunchRequest, Order
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
 from kcheck.grading.deviceprocess import Orders, checked_seconds
@@ -30,7 +35,7 @@ from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.tensors import TensorDevice
-from kcheck.grading.wire import read_facts, read_finding, read_outcome
+from kcheck.grading.wire import Array, changed_inputs, read_facts, read_finding, read_outcome
 from kcheck.model import INSTRUMENTED, Finding, OpSpec, Outcome
 from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 
@@ -278,6 +283,7 @@ class CandidateDevice:
         self._unbuilt: tuple[Finding, ...] = ()
         self._runs = False
         self._launches = 0
+        self._callee = order.callee
         self._unchecked: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
@@ -387,6 +393,26 @@ class CandidateDevice:
         What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
         What kernels do wrong is known from the device process.
         """
+        calls = functools.partial(self._called, spec, arrays, tuple(instrument), silent, extra)
+        outcome = calls(FRESH)
+        if self._callee is None or silent:
+            return outcome
+        # Elements with the byte of uninitialized memory: they have another one in a second call, if they are that.
+        masks = {name: _filled_with(output, FRESH) for name, output in outcome.outputs.items()}
+        if not any(mask.any() for mask in masks.values()):
+            return outcome
+        again = calls(POISON).outputs
+        unwritten = {
+            name: mask & _filled_with(again[name], POISON) for name, mask in masks.items() if name in again
+        }
+        unwritten = {name: mask for name, mask in unwritten.items() if mask.any()}
+        found = [unwritten_finding(name, mask, None, launched=True) for name, mask in unwritten.items()]
+        return replace(outcome, unwritten=unwritten, findings=(*outcome.findings, *found))
+
+    def _called(
+        self, spec: OpSpec, arrays: CaseArrays, instrument: tuple[str, ...], silent: bool, extra: Any, fill: int
+    ) -> Outcome:
+        """What one request gets as its answer. ``fill``: as in :class:`LaunchRequest`."""
         case = arrays.case
         if not self._runs:
             return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
@@ -396,16 +422,17 @@ class CandidateDevice:
         deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
         self._launches += 1
         is_huge = any(allocation.reserved for allocation in arrays.allocations.values())
-        orders = Orders(() if is_huge else tuple(instrument), limit, silent, is_huge)
+        orders = Orders(() if is_huge else instrument, limit, silent, is_huge)
         try:
             self._family.instruct(orders)
-            self._channel.give(LaunchRequest(taken, limit, tuple(instrument), extra))
+            self._channel.give(LaunchRequest(taken, limit, instrument, extra, fill))
             received = self._channel.receive(deadline)
             if received.fields.get("kind") == "refused":
                 findings = tuple(read_finding(each) for each in received.fields["findings"])
                 outcome = Outcome(case, NAME, {}, {}, findings)
             else:
                 outcome = read_outcome(received, spec, case, arrays, NAME)
+                outcome = replace(outcome, findings=(*outcome.findings, *self._mutated(received, arrays, outcome)))
             report = self._family.told(deadline)
             self._unchecked.update(report.unchecked)
             return report.added(outcome, spec)
@@ -421,6 +448,17 @@ class CandidateDevice:
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             finding = _forged(error)
         return Outcome(case, NAME, {}, {}, (finding,))
+
+    def _mutated(self, received: Received, arrays: CaseArrays, outcome: Outcome) -> list[Finding]:
+        """Findings for inputs that a call with tensors has changed."""
+        callee = self._callee
+        if callee is None or not outcome.outputs:
+            return []
+        return [
+            Finding("mutated", f"{callee.name} changed its input {name}", fix="write to a new tensor", array=name)
+            for name in changed_inputs(received, arrays, outcome)
+            if name not in callee.written
+        ]
 
     def _late(self, what: str) -> Finding:
         self._end()
@@ -457,6 +495,12 @@ def _instruments(order: Order) -> tuple[str, ...]:
     if order.callee is not None:
         return TensorDevice.instruments
     return INSTRUMENTED if order.spec.function is None else ()
+
+
+def _filled_with(output: Array, byte: int) -> Array:
+    """True at each element whose bytes are all this byte."""
+    found: Array = (output[..., None].view(np.uint8) == byte).all(axis=-1)
+    return found
 
 
 def _resident(process: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -39,6 +40,25 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
     }
     arrays = [*outputs, *(mask for _, mask in masks)]
     return fields, [_bytes(array) for array in arrays]
+
+
+def digest(array: Array) -> str:
+    """A digest of the bytes of an array's elements."""
+    return hashlib.blake2b(_bytes(array), digest_size=16).hexdigest()
+
+
+def changed_inputs(received: Received, arrays: CaseArrays, outcome: Outcome) -> list[str]:
+    """The inputs that a call has changed, by the digests in an answer, except those that it also returns.
+
+    Raises:
+        AttributeError, TypeError, KeyError: there are no digests of inputs.
+    """
+    returned = {digest(output) for output in outcome.outputs.values()}
+    return [
+        name
+        for name, after in received.fields["after"].items()
+        if after not in {digest(arrays.allocation(name).view()), *returned}
+    ]
 
 
 def write_facts(facts: LaunchFacts) -> dict[str, Any]:
