@@ -15,15 +15,18 @@ from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.choose import choose_for
+from kcheck.device.launching import LaunchingDevice, nothing
 from kcheck.device.places import one_line
+from kcheck.device.plan import LaunchFault, LayoutLeftOut
 from kcheck.errors import KernelError, SpecError, UserError
-from kcheck.generator import restore
+from kcheck.generator import CaseArrays, restore
 from kcheck.grading.channel import ByteChannel, OtherEndClosed
 from kcheck.grading.extensions import build_below, import_from, libraries_below
 from kcheck.grading.patches import Integrity
+from kcheck.grading.remote import RemoteLaunches
 from kcheck.grading.tensors import Callee, TensorDevice
-from kcheck.grading.wire import write_outcome
-from kcheck.model import Fault, Finding, OpSpec
+from kcheck.grading.wire import MOST_FINDINGS, write_outcome
+from kcheck.model import Fault, Finding, OpSpec, Schedule
 from kcheck.model.snapshot import Snapshot
 
 
@@ -65,12 +68,29 @@ class LaunchRequest:
     fill: int = FRESH
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class AttemptRequest:
+    """One attempt of a case: :meth:`kcheck.device.launching.LaunchingDevice.attempt`.
+
+    Attributes:
+        taken: the arrays; None for those of the last request.
+        timeout: seconds for a launcher.
+    """
+
+    taken: Snapshot | None
+    poison: int
+    limit: float | None
+    timeout: float
+    schedule: Schedule
+    is_repeat: bool
+
+
 _BUILDS = Path("extensions")
 """In the private folder of the building process."""
 
 
-def serve(channel: ByteChannel) -> None:
-    """Answer the grader until it closes the channel."""
+def serve(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
+    """Answer the grader until it closes the channel. ``remote``: runs the launches."""
     order: Order = channel.take()
     try:
         integrity, device = _loaded(order)
@@ -88,11 +108,15 @@ def serve(channel: ByteChannel) -> None:
         channel.send({"kind": "built", "names": list(libraries)}, list(libraries.values()))
         return
     channel.send({"kind": "ready"})
+    if isinstance(device, LaunchingDevice) and remote is not None:
+        attempts = _Attempts(channel, order.spec, device, remote)
     try:
         while True:
-            request: LaunchRequest | None = channel.take()
+            request: LaunchRequest | AttemptRequest | None = channel.take()
             if request is None:
                 channel.send({"kind": "patched", "names": integrity.changed()})
+            elif isinstance(request, AttemptRequest):
+                attempts.answer(request)
             else:
                 _answer(channel, order.spec, device, request)
     except OtherEndClosed:
@@ -132,6 +156,45 @@ def _answer(channel: ByteChannel, spec: OpSpec, device: Device | TensorDevice, r
         channel.send(fields, blobs)
 
 
+class _Attempts:
+    """Answers requests for attempts. The grader has the arrays afterwards from the device process."""
+
+    def __init__(
+        self, channel: ByteChannel, spec: OpSpec, device: LaunchingDevice, remote: RemoteLaunches
+    ) -> None:
+        self._channel, self._spec, self._device, self._remote = channel, spec, device, remote
+        self._arrays: CaseArrays | None = None
+
+    def answer(self, request: AttemptRequest) -> None:
+        """Make an attempt."""
+        if request.taken is not None:
+            self._arrays = restore(request.taken)
+        assert self._arrays is not None
+        self._device.staged, self._device.launcher_limit = self._remote.staged, request.timeout
+        told: dict[str, Any] = {"kind": "attempt", "left out": None}
+        try:
+            done = self._device.attempt(
+                self._spec,
+                self._arrays,
+                request.poison,
+                request.limit,
+                request.schedule,
+                is_repeat=request.is_repeat,
+            )
+            findings = done.findings
+        except LaunchFault as fault:
+            findings, told["kind"] = fault.findings, "fault"
+        except LayoutLeftOut as left:
+            findings, told["left out"] = (), [left.array, left.why]
+        except KernelError as error:
+            findings, told["kind"] = (_finding(error.fault, "launch"),), "refused"
+        except SpecError as error:
+            findings, told["kind"] = tuple(_finding(fault, "launch") for fault in error.faults), "refused"
+        finally:
+            self._device.staged = nothing
+        self._channel.send({**told, "findings": [asdict(each) for each in findings[:MOST_FINDINGS]]})
+
+
 def _finding(fault: Fault, rule: str) -> Finding:
     return Finding(rule, fault.what, fix=fault.fix, place=fault.span)
 
@@ -140,10 +203,10 @@ def _refuse(channel: ByteChannel, findings: tuple[Finding, ...]) -> None:
     channel.send({"kind": "refused", "findings": [asdict(finding) for finding in findings]})
 
 
-def run(channel: ByteChannel) -> None:
+def run(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
     """:func:`serve` in a confined process. An exception that nothing caught is sent to the grader."""
     try:
-        serve(channel)
+        serve(channel, remote)
     except BaseException as error:  # SystemExit too
         with contextlib.suppress(OtherEndClosed):
             _refuse(channel, (Finding("load", one_line(error)),))

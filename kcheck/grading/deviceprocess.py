@@ -21,11 +21,13 @@ from kcheck.cpu.executor import Ending, Executor
 from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.dataclass import dataclass
 from kcheck.device.places import one_line
+from kcheck.device.staging import Staging
 from kcheck.errors import PtxError
+from kcheck.generator import Allocation
 from kcheck.grading.channel import BadMessage, ByteChannel, OtherEndClosed, Received
 from kcheck.grading.launchwire import LaunchReader, SentLaunch
 from kcheck.grading.wire import write_facts
-from kcheck.model import Finding
+from kcheck.model import NATURAL, Finding, Schedule
 from kcheck.model.launch_facts import NO_FACTS
 from kcheck.ptx.syntax.symbols import kernel_name
 
@@ -41,12 +43,17 @@ class Orders:
         timeout: seconds for a launch. One with sanitizers gets half of it, so that it can run without.
         silent: launches do nothing.
         samples: some of the blocks of a launch may be run instead of all.
+        arrays: those of the case, with their bytes. The device process fills them when they have memory, and sends
+            what they contain in the end.
+        schedule: the order of threads, except in launches of some blocks.
     """
 
     instrument: tuple[str, ...] = ()
     timeout: float | None = None
     silent: bool = False
     samples: bool = False
+    arrays: tuple[Allocation, ...] = ()
+    schedule: Schedule = NATURAL
 
 
 def checked_seconds(timeout: float) -> float:
@@ -65,6 +72,8 @@ class DeviceProcess:
     def __init__(self, executor: Executor, *, outputs_are_named: bool) -> None:
         self._executor = executor
         self._reader = LaunchReader(executor)
+        self._staging = Staging(executor.memory, lambda: True)
+        self._is_staged = False
         self._orders = Orders()
         self._found: list[Finding] = []
         self._facts = NO_FACTS
@@ -101,7 +110,7 @@ class DeviceProcess:
         """Take a :class:`Orders`, or report what was found since the last time."""
         orders: Orders | None = grader.take()
         if orders is not None:
-            self._orders = orders
+            self._orders, self._is_staged = orders, False
             return
         executor = self._executor
         found, self._found = self._found[:_MOST_FINDINGS], []
@@ -109,10 +118,17 @@ class DeviceProcess:
         executor.reached.take()
         unchecked, self._unchecked = list(self._unchecked), {}
         fields = {"kind": "found", "findings": [asdict(each) for each in found], "forged": self._forged}
-        grader.send({**fields, "unchecked": unchecked, **write_facts(facts)})
+        arrays = self._orders.arrays if self._is_staged else ()
+        blobs = [self._staging.fetch(each).data for each in arrays]
+        names = [each.name for each in arrays]
+        grader.send({**fields, "unchecked": unchecked, "arrays": names, **write_facts(facts)}, blobs)
 
     def _answer(self, candidate: ByteChannel) -> None:
         received = candidate.receive()
+        if received.fields.get("kind") == "staged":
+            self._stage(received)
+            candidate.send({"kind": "staged"})
+            return
         before = len(self._found)
         self._executor.report = self._found.append
         self._executor.unfinished, self._executor.facts = 0, NO_FACTS
@@ -122,6 +138,16 @@ class DeviceProcess:
         new = [asdict(finding) for finding in self._found[before:]]
         answer = {"ending": ending.value, "findings": new, "unfinished": self._executor.unfinished}
         candidate.send({**answer, **write_facts(facts)})
+
+    def _stage(self, received: Received) -> None:
+        """Fill the arrays of the case, which have memory now."""
+        try:
+            self._reader.adopt(received.fields)
+            for allocation in self._orders.arrays:
+                self._staging.adopt(allocation)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            raise BadMessage(f"memory that kcheck's own code does not allocate: {one_line(error)}") from error
+        self._is_staged = True
 
     def _ran(self, received: Received) -> Ending:
         try:
@@ -147,7 +173,8 @@ class DeviceProcess:
             self._unchecked[kernel_name(sent.launch.entry), orders.instrument] = None
         elif not is_sample:
             wanted |= set(orders.instrument)
-        executor.checks, executor.schedule = checks(wanted), sent.schedule
+        executor.checks = checks(wanted)
+        executor.schedule = sent.schedule if is_sample else orders.schedule
         is_checked = not wanted.isdisjoint(CHECKS)
         executor.limit = checked_seconds(orders.timeout) if orders.timeout and is_checked else orders.timeout
         ending = executor.launch(sent.launch)

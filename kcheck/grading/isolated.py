@@ -15,20 +15,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
-from kcheck.device.harvest import unwritten_finding
+from kcheck.device.harvest import Bytes, unwritten_finding
 from kcheck.device.places import users_place
 from kcheck.driver.install import settings
 from kcheck.errors import InternalError
-from kcheck.generator import POISON, CaseArrays, snapshot
-from kcheck.grading.candidate import LaunchRequest, Order
+from kcheck.generator import POISON, Allocation, CaseArrays, snapshot
+from kcheck.grading.candidate import AttemptRequest, LaunchRequest, Order
+from kcheck.grading.caselaunches import Attempted, CaseLaunches, unlabeled
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
 from kcheck.grading.deviceprocess import Orders, checked_seconds
 from kcheck.grading.extensions import builds_extensions, compiler_folders
@@ -73,27 +74,29 @@ class LaunchReport:
 
     Attributes:
         unchecked: kernels with launches that were too slow with sanitizers, and these.
+        arrays: what the arrays of the case contain, by name, if they had memory.
     """
 
     findings: tuple[Finding, ...]
     facts: LaunchFacts
     unchecked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    arrays: Mapping[str, Bytes] = field(default_factory=dict)
 
-    def added(self, outcome: Outcome, spec: OpSpec) -> Outcome:
-        """The outcome that a candidate's process has sent, with what that process has not reported. It does report
-        what its device process has found, unless the candidate prevents that."""
-        told = {finding.rule for finding in outcome.findings}
-        allowed = {spec.passed_name(name) for name in spec.allow_races}
-        hidden = [
-            replace(finding, place=users_place(finding.place, spec), stack=())
-            for finding in self.findings
-            if finding.rule in _OF_KERNELS
-            and finding.rule not in told
-            and finding.severity == "error"
-            and spec.sanitize[finding.rule] != "off"
-            and not (finding.rule == "racecheck" and finding.array in allowed)
-        ]
-        return replace(outcome, findings=(*outcome.findings, *hidden), facts=self.facts)
+
+def hidden_findings(reported: Sequence[Finding], outcome: Outcome, spec: OpSpec) -> list[Finding]:
+    """What a device process has found, and the candidate's process has not reported. It does, unless the candidate
+    prevents that."""
+    told = {finding.rule for finding in outcome.findings}
+    allowed = {spec.passed_name(name) for name in spec.allow_races}
+    return [
+        replace(finding, place=users_place(finding.place, spec), stack=())
+        for finding in reported
+        if finding.rule in _OF_KERNELS
+        and finding.rule not in told
+        and finding.severity == "error"
+        and spec.sanitize[finding.rule] != "off"
+        and not (finding.rule == "racecheck" and finding.array in allowed)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +155,19 @@ class Family:
             return LaunchReport((), NO_FACTS)
         try:
             self.device.give(None)
-            fields = self.device.receive(deadline).fields
+            received = self.device.receive(deadline)
         except OtherEndClosed as closed:
             raise DeviceProcessEnded from closed
+        fields = received.fields
         if fields["forged"]:
             raise BadMessage(fields["forged"])
         unchecked = tuple((str(kernel), tuple(map(str, names))) for kernel, names in fields["unchecked"])
         findings = tuple(read_finding(each) for each in fields["findings"])
-        return LaunchReport(findings, read_facts(fields), unchecked)
+        arrays = {
+            str(name): np.frombuffer(blob, np.uint8)
+            for name, blob in zip(fields["arrays"], received.blobs, strict=True)
+        }
+        return LaunchReport(findings, read_facts(fields), unchecked, arrays)
 
     def close(self) -> None:
         """Close the channels."""
@@ -282,8 +290,13 @@ class CandidateDevice:
         self._built = tempfile.mkdtemp(prefix="kcheck-extensions-")
         self._unbuilt: tuple[Finding, ...] = ()
         self._runs = False
-        self._launches = 0
+        self._cases = 0
+        self._deadline = 0.0
+        self._orders = Orders()
+        self._hidden: list[Finding] = []
         self._callee = order.callee
+        has_launches = order.callee is None and order.spec.function is None
+        self._launches = CaseLaunches(self._attempted, isolation.timeout) if has_launches else None
         self._unchecked: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
@@ -393,49 +406,19 @@ class CandidateDevice:
         What a candidate's process says is checked; if it ends, hangs or sends something else, that is a finding.
         What kernels do wrong is known from the device process.
         """
-        calls = functools.partial(self._called, spec, arrays, tuple(instrument), silent, extra)
-        outcome = calls(FRESH)
-        if self._callee is None or silent:
-            return outcome
-        # Elements with the byte of uninitialized memory: they have another one in a second call, if they are that.
-        masks = {name: _filled_with(output, FRESH) for name, output in outcome.outputs.items()}
-        if not any(mask.any() for mask in masks.values()):
-            return outcome
-        again = calls(POISON).outputs
-        unwritten = {
-            name: mask & _filled_with(again[name], POISON) for name, mask in masks.items() if name in again
-        }
-        unwritten = {name: mask for name, mask in unwritten.items() if mask.any()}
-        found = [unwritten_finding(name, mask, None, launched=True) for name, mask in unwritten.items()]
-        return replace(outcome, unwritten=unwritten, findings=(*outcome.findings, *found))
-
-    def _called(
-        self, spec: OpSpec, arrays: CaseArrays, instrument: tuple[str, ...], silent: bool, extra: Any, fill: int
-    ) -> Outcome:
-        """What one request gets as its answer. ``fill``: as in :class:`LaunchRequest`."""
         case = arrays.case
         if not self._runs:
             return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
         limit = self._isolation.timeout
-        # Nothing that the process gets tells which case of the plan this is, or its seed.
-        taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
-        deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
-        self._launches += 1
+        self._deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._cases < 3 else 0.0)
+        self._cases += 1
         is_huge = any(allocation.reserved for allocation in arrays.allocations.values())
-        orders = Orders(() if is_huge else instrument, limit, silent, is_huge)
+        orders = Orders(() if is_huge else tuple(instrument), limit, silent, is_huge)
         try:
-            self._family.instruct(orders)
-            self._channel.give(LaunchRequest(taken, limit, instrument, extra, fill))
-            received = self._channel.receive(deadline)
-            if received.fields.get("kind") == "refused":
-                findings = tuple(read_finding(each) for each in received.fields["findings"])
-                outcome = Outcome(case, NAME, {}, {}, findings)
-            else:
-                outcome = read_outcome(received, spec, case, arrays, NAME)
-                outcome = replace(outcome, findings=(*outcome.findings, *self._mutated(received, arrays, outcome)))
-            report = self._family.told(deadline)
-            self._unchecked.update(report.unchecked)
-            return report.added(outcome, spec)
+            if self._launches is not None and not is_huge:
+                self._orders = orders
+                return self._launches.silent(spec, arrays) if silent else self._launched(spec, arrays, orders)
+            return self._called(spec, arrays, orders, tuple(instrument), extra)
         except Late:
             finding = self._late("this case")
         except MemoryExceeded:
@@ -448,6 +431,73 @@ class CandidateDevice:
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             finding = _forged(error)
         return Outcome(case, NAME, {}, {}, (finding,))
+
+    def _launched(self, spec: OpSpec, arrays: CaseArrays, orders: Orders) -> Outcome:
+        """A case whose kernels a spec or its launcher launches."""
+        assert self._launches is not None
+        self._hidden = []
+        outcome = self._launches.run(spec, arrays, timeout=orders.timeout, instrument=orders.instrument)
+        return replace(outcome, findings=(*outcome.findings, *hidden_findings(self._hidden, outcome, spec)))
+
+    def _attempted(self, request: AttemptRequest, arrays: tuple[Allocation, ...]) -> Attempted:
+        """As :class:`CaseLaunches` needs it."""
+        self._family.instruct(replace(self._orders, arrays=arrays, schedule=request.schedule))
+        self._channel.give(request)
+        received = self._channel.receive(self._deadline)
+        report = self._family.told(self._deadline)
+        self._unchecked.update(report.unchecked)
+        self._hidden += report.findings
+        kind, left_out = received.fields["kind"], received.fields["left out"]
+        if kind == "attempt" and left_out is None and len(report.arrays) != len(arrays):
+            raise BadMessage("it has run without the arrays of the case")
+        findings = tuple(read_finding(each) for each in received.fields["findings"])
+        return Attempted(kind, findings, left_out, report.arrays, report.facts)
+
+    def _called(
+        self, spec: OpSpec, arrays: CaseArrays, orders: Orders, instrument: tuple[str, ...], extra: Any
+    ) -> Outcome:
+        """A case that a candidate's process runs as a whole. If it makes tensors, elements that have the byte of
+        uninitialized memory are compared with a second call: if they are that, they have another one."""
+        calls = functools.partial(self._answered, spec, arrays, orders, instrument, extra)
+        outcome = calls(FRESH)
+        if self._callee is None or orders.silent:
+            return outcome
+        masks = {name: _filled_with(output, FRESH) for name, output in outcome.outputs.items()}
+        if not any(mask.any() for mask in masks.values()):
+            return outcome
+        again = calls(POISON).outputs
+        unwritten = {
+            name: mask & _filled_with(again[name], POISON) for name, mask in masks.items() if name in again
+        }
+        unwritten = {name: mask for name, mask in unwritten.items() if mask.any()}
+        found = [unwritten_finding(name, mask, None, launched=True) for name, mask in unwritten.items()]
+        return replace(outcome, unwritten=unwritten, findings=(*outcome.findings, *found))
+
+    def _answered(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        orders: Orders,
+        instrument: tuple[str, ...],
+        extra: Any,
+        fill: int,
+    ) -> Outcome:
+        """What one request gets as its answer. ``fill``: as in :class:`LaunchRequest`."""
+        case = arrays.case
+        self._family.instruct(orders)
+        request = LaunchRequest(snapshot(unlabeled(arrays)), self._isolation.timeout, instrument, extra, fill)
+        self._channel.give(request)
+        received = self._channel.receive(self._deadline)
+        if received.fields.get("kind") == "refused":
+            findings = tuple(read_finding(each) for each in received.fields["findings"])
+            outcome = Outcome(case, NAME, {}, {}, findings)
+        else:
+            outcome = read_outcome(received, spec, case, arrays, NAME)
+            outcome = replace(outcome, findings=(*outcome.findings, *self._mutated(received, arrays, outcome)))
+        report = self._family.told(self._deadline)
+        self._unchecked.update(report.unchecked)
+        hidden = hidden_findings(report.findings, outcome, spec)
+        return replace(outcome, findings=(*outcome.findings, *hidden), facts=report.facts)
 
     def _mutated(self, received: Received, arrays: CaseArrays, outcome: Outcome) -> list[Finding]:
         """Findings for inputs that a call with tensors has changed."""
