@@ -100,7 +100,7 @@ def other_schedules(case_seed: int) -> tuple[Schedule, ...]:
 
 
 def nothing() -> None:
-    """Nobody waits for staged arrays."""
+    """The default of :attr:`LaunchingDevice.staged`."""
 
 
 class LaunchingDevice:

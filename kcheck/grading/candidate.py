@@ -15,6 +15,7 @@ from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.choose import choose_for
+from kcheck.device.cpu import silenced
 from kcheck.device.launching import LaunchingDevice, nothing
 from kcheck.device.places import one_line
 from kcheck.device.plan import LaunchFault, LayoutLeftOut
@@ -38,7 +39,7 @@ class Order:
         spec: how the candidate is launched; it names no reference.
         targets: those of the device.
         callee: what is called with tensors; None if ``spec`` names a kernel, launcher or function.
-        builds: only import the candidate, and send the extensions that it builds.
+        builds: only import the candidate and call it once, and send the extensions that it builds.
         built: the folder with its extensions; empty if it has none.
     """
 
@@ -93,6 +94,9 @@ def serve(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
     """Answer the grader until it closes the channel. ``remote``: runs the launches."""
     order: Order = channel.take()
     try:
+        if order.builds:
+            _build(channel, order)
+            return
         integrity, device = _loaded(order)
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "load"),))
@@ -102,10 +106,6 @@ def serve(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
         return
     except UserError as error:
         _refuse(channel, (Finding("device", str(error)),))
-        return
-    if order.builds:
-        libraries = libraries_below(_BUILDS)
-        channel.send({"kind": "built", "names": list(libraries)}, list(libraries.values()))
         return
     channel.send({"kind": "ready"})
     if isinstance(device, LaunchingDevice) and remote is not None:
@@ -123,12 +123,23 @@ def serve(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
         return
 
 
+def _build(channel: ByteChannel, order: Order) -> None:
+    """Import the candidate and call it once, so that it builds its extensions when it usually does, and send
+    them."""
+    assert order.callee is not None
+    failed = build_below(_BUILDS.absolute())
+    device = TensorDevice(order.callee)
+    request: LaunchRequest = channel.take()
+    with silenced(device.executor):  # the outputs are not used
+        device.run(order.spec, restore(request.taken), timeout=None, instrument=(), extra=request.extra)
+    libraries = libraries_below(_BUILDS)
+    channel.send({"kind": "built", "names": list(libraries), "failed": failed}, list(libraries.values()))
+
+
 def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
     """The libraries as they are before the candidate is imported, and the device with the candidate."""
     if order.callee is not None:
-        if order.builds:
-            build_below(_BUILDS.absolute())
-        elif order.built:
+        if order.built:
             import_from(Path(order.built))
         integrity = Integrity()
         return integrity, TensorDevice(order.callee)

@@ -16,7 +16,9 @@ from typing import Literal, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
-from kcheck.generator import CaseArrays, materialize, plan
+from kcheck.generator import CaseArrays, materialize, plan, snapshot
+from kcheck.grading.candidate import LaunchRequest
+from kcheck.grading.caselaunches import unlabeled
 from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server, Unchecked
 from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK
@@ -160,13 +162,20 @@ class Grader:
         except UserError as error:
             graded = Graded(str(candidate), "error", "spec", str(error))
         else:
-            device = CandidateDevice(self._server, order, readable, self._options.isolation)
+            device = CandidateDevice(self._server, order, readable, self._options.isolation, self._sample)
             with device:
                 graded = _CandidateRun(self, spec, device, str(candidate)).graded()
             if graded.place is None and graded.verdict == "wrong":
                 runs = order.callee or spec.runs
                 graded = replace(graded, place=definition_place(spec.root, runs.path, runs.name))
         return replace(graded, planned=len(self._cases), seconds=time.monotonic() - begun)
+
+    def _sample(self) -> LaunchRequest:
+        """The sizes of the smallest case, with other values."""
+        smallest = min(self._cases, key=_size)
+        case = replace(smallest, seed=derive(smallest.seed, "build"))
+        taken = snapshot(unlabeled(materialize(self._spec, case)))
+        return LaunchRequest(taken, self._options.isolation.timeout, (), self._problem.extra(case))
 
     def arrays(self, spec: OpSpec, case: Case) -> tuple[CaseArrays, Expected]:
         """The arrays of a case and its expected outputs, made once for all candidates while there is room."""
@@ -273,6 +282,8 @@ class _CandidateRun:
         if others and all(others):
             names = ", ".join(sorted(set().union(*others)))
             notes += (f"each failing case has values of {names} that the problem's own generator does not draw",)
+        failed = self._device.failed_builds.items()
+        notes += tuple(f"its extension {name} was not built, which it ignores: {why}" for name, why in failed)
         if not self._operator:
             return notes
         return (

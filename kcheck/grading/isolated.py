@@ -48,6 +48,7 @@ FORGED = "forged"
 _OF_KERNELS = ("memcheck", "racecheck", "initcheck", "synccheck")
 """Rules of findings that only a device process can make."""
 _BUILD_SECONDS = 900.0
+_MOST_REASON = 300
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -278,17 +279,29 @@ class Server:
 class CandidateDevice:
     """Launches in a candidate's process. A context manager; leaving it ends the process.
 
+    Attributes:
+        failed_builds: what is wrong with extensions that were not built, by name.
+
     Args:
         order: what the process is for.
         readable: the files of the candidate.
+        sample: a request with values that no case has, for a process that builds extensions.
     """
 
-    def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
+    def __init__(
+        self,
+        server: Server,
+        order: Order,
+        readable: Sequence[str],
+        isolation: Isolation,
+        sample: Callable[[], LaunchRequest],
+    ) -> None:
         self._server = server
         self._isolation = isolation
         self._folder = tempfile.mkdtemp(prefix="kcheck-candidate-")
         self._built = tempfile.mkdtemp(prefix="kcheck-extensions-")
         self._unbuilt: tuple[Finding, ...] = ()
+        self.failed_builds: dict[str, str] = {}
         self._runs = False
         self._cases = 0
         self._deadline = 0.0
@@ -300,7 +313,7 @@ class CandidateDevice:
         self._unchecked: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
-            self._unbuilt = self._build(replace(order, builds=True), readable)
+            self._unbuilt = self._build(replace(order, builds=True), readable, sample())
             order, readable = replace(order, built=self._built), [*readable, self._built]
         if not self._unbuilt:
             self._start(order, readable, isolation)
@@ -317,10 +330,11 @@ class CandidateDevice:
     def _channel(self) -> ByteChannel:
         return self._family.channel
 
-    def _build(self, order: Order, readable: Sequence[str]) -> tuple[Finding, ...]:
-        """Let a separate process import the candidate, and keep the extensions that it builds; what is wrong with
-        it, if it does not import."""
+    def _build(self, order: Order, readable: Sequence[str], sample: LaunchRequest) -> tuple[Finding, ...]:
+        """Let a separate process import and call the candidate, and keep the extensions that it builds; what is
+        wrong with it, if it does not import."""
         self._start(order, [*readable, *compiler_folders()], self._isolation, starts_programs=True)
+        self._channel.give(sample)
         wrong = self._said("building its extension", _BUILD_SECONDS, self._keep)
         if self._runs:
             self._end()
@@ -333,6 +347,7 @@ class CandidateDevice:
             os.mkdir(os.path.join(self._built, name))
             with open(os.path.join(self._built, name, f"{name}.so"), "wb") as file:
                 file.write(library)
+        self.failed_builds = {str(name): str(why)[:_MOST_REASON] for name, why in built.fields["failed"].items()}
         return ()
 
     def _said(
