@@ -5,11 +5,13 @@ usage: python -m benchmarks.grading.public SOURCES [--limit N] [--cases 30] [--k
 SOURCES is a file, or a folder with files, of JSON lines: ``ref_code`` is a model file, ``custom_code`` a
 candidate, and ``correct`` its label, by default true. The results of CUDA-L1 (``optimized_cuda_code``) are such.
 Prints a page in Markdown: how many verdicts agree with the labels, and a row for each whose verdict does not.
+Ctrl-C ends the run, and prints what is known by then.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import sys
@@ -33,8 +35,8 @@ _HEAD = """# Public candidates, graded
 
 `make grade-public SOURCES=path` writes this page: candidates that others have published, graded against the
 problems that they were written for ([grading.md](grading.md)). Their labels are those of their authors, whose
-check compares one size on a GPU. `kcheck grade` draws other sizes and values, runs the sanitizers, and asks who did the
-work. These are results of [CUDA-L1](https://github.com/deepreinforce-ai/CUDA-L1) whose text has a kernel.
+check compares one size on a GPU. `kcheck grade` draws other sizes and values, runs the sanitizers, and asks who did
+the work. These are results of [CUDA-L1](https://github.com/deepreinforce-ai/CUDA-L1) whose text has a kernel.
 """
 
 
@@ -127,10 +129,11 @@ def main() -> None:
     asked = parser.parse_args()
     rows = []
     candidates = itertools.islice(sources(asked.sources, asked.kernels), asked.limit)
-    for row in graded(candidates, asked.cases):
-        rows.append(row)
-        verdict = f"{row.graded.verdict} {row.graded.rule}" if row.graded is not None else row.refusal
-        print(f"{row.name}: {verdict}", file=sys.stderr, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # what was graded so far is worth a page
+        for row in graded(candidates, asked.cases):
+            rows.append(row)
+            verdict = f"{row.graded.verdict} {row.graded.rule}" if row.graded is not None else row.refusal
+            print(f"{row.name}: {verdict}", file=sys.stderr, flush=True)
     text = text_of(rows)
     print(text)
     if asked.write:
