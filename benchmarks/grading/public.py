@@ -35,8 +35,8 @@ _HEAD = """# Public candidates, graded
 
 `make grade-public SOURCES=path` writes this page: candidates that others have published, graded against the
 problems that they were written for ([grading.md](grading.md)). Their labels are those of their authors, whose
-check compares one size on a GPU. `kcheck grade` draws other sizes and values, runs the sanitizers, and asks who did
-the work. These are results of [CUDA-L1](https://github.com/deepreinforce-ai/CUDA-L1) whose text has a kernel.
+check compares one size on a GPU. `kcheck grade` draws other sizes and values, runs the sanitizers, and asks who
+did the work. These are results of [CUDA-L1](https://github.com/deepreinforce-ai/CUDA-L1) whose text has a kernel.
 """
 
 
