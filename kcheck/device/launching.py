@@ -67,7 +67,7 @@ _OF_LAUNCHES = ("memcheck", "synccheck")  # every launch is checked for these, h
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Attempt:
+class Attempt:
     """One launch, and the bytes of each allocation after it. ``launched``: False for an empty grid or block."""
 
     after: Mapping[str, Bytes]
@@ -99,8 +99,17 @@ def other_schedules(case_seed: int) -> tuple[Schedule, ...]:
     return Schedule("reverse"), Schedule("shuffle", derive(case_seed, "schedule"))
 
 
+def nothing() -> None:
+    """The default of :attr:`LaunchingDevice.staged`."""
+
+
 class LaunchingDevice:
-    """A device that uses ``numba.cuda``; a :class:`kcheck.device.base.Device`."""
+    """A device that uses ``numba.cuda``; a :class:`kcheck.device.base.Device`.
+
+    Attributes:
+        staged: is called before each launch, when its arrays are on the device.
+        launcher_limit: seconds for the launcher in each launch of the current case.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -111,7 +120,8 @@ class LaunchingDevice:
         self._instrumented = 0.0
         self._left_out = False  # the checks of the judged launch, because their code was not in the caches
         self._reached: tuple[Reached, ...] = ()
-        self._limit: float | None = None  # of the current case, which its launches share
+        self.launcher_limit: float | None = None
+        self.staged: Callable[[], None] = nothing
 
     @property
     def compiles_in_process(self) -> bool:
@@ -179,10 +189,9 @@ class LaunchingDevice:
         notes = not_checked(spec, self._backend)
         if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
             notes += (note,)
-        self._instrumented, self._reached, self._limit = 0.0, (), timeout
+        self._instrumented, self._reached, self.launcher_limit = 0.0, (), timeout
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
-            self._refuse_dtypes(spec, arrays)
             begun = time.monotonic()
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
@@ -248,7 +257,7 @@ class LaunchingDevice:
         self._backend.instrument({*wanted, *([STORES] if targets else ())})
         taken = self._backend.near_stores(targets)
         try:
-            done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
+            done = self.attempt(spec, arrays, POISON, timeout, is_repeat=True)
         except LaunchFault:  # the judged launch did not fail; it is too slow in this code
             return None
         finally:
@@ -270,7 +279,7 @@ class LaunchingDevice:
         self._backend.instrument({NOISE})
         self._backend.set_noise(noise)
         try:
-            done = self._attempt(spec, arrays, POISON, timeout, is_repeat=True)
+            done = self.attempt(spec, arrays, POISON, timeout, is_repeat=True)
         except LaunchFault:  # the judged launch did not fail; it is too slow in this code
             return None
         finally:
@@ -282,7 +291,7 @@ class LaunchingDevice:
 
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]
-    ) -> _Attempt:
+    ) -> Attempt:
         """The launch that is judged, instrumented. If it takes half of the limit, a plain launch gets the rest.
 
         Raises:
@@ -292,7 +301,7 @@ class LaunchingDevice:
         if instrument and limit is not None:
             limit /= 2
         try:
-            done = self._attempt(spec, arrays, POISON, limit)
+            done = self.attempt(spec, arrays, POISON, limit)
             return done if self._backend.left_out else replace(done, instrumented=tuple(instrument))
         except LaunchFault as fault:
             if not instrument or self.lost or all(finding.rule != "timeout" for finding in fault.findings):
@@ -301,7 +310,7 @@ class LaunchingDevice:
             self._instrumented, self._reached = self._backend.instrumented(), self._backend.reached()
             self._left_out = self._backend.left_out
             self._backend.instrument(())
-        return self._attempt(spec, arrays, POISON, limit)
+        return self.attempt(spec, arrays, POISON, limit)
 
     def _with_overflow(
         self,
@@ -319,7 +328,7 @@ class LaunchingDevice:
             return found
         self._backend.instrument({"overflow"})
         try:
-            self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+            self.attempt(spec, arrays, POISON, limit, is_repeat=True)
         except LaunchFault as fault:
             return fault.findings if any(one.rule == "overflow" for one in fault.findings) else found
         finally:
@@ -333,9 +342,7 @@ class LaunchingDevice:
             if reason:
                 raise LaunchFault(Finding("unsupported", reason, array=name, place=spec.span))
 
-    def _unwritten(
-        self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, limit: float | None
-    ) -> dict[str, Mask]:
+    def _unwritten(self, spec: OpSpec, arrays: CaseArrays, first: Attempt, limit: float | None) -> dict[str, Mask]:
         """Masks of unwritten elements. They are exact: an unwritten element still has the poison byte after two
         launches with different poison bytes."""
         masks: dict[str, Mask] = {}
@@ -346,7 +353,7 @@ class LaunchingDevice:
                     masks[name] = mask
         if not masks or not first.launched:
             return masks
-        second = self._attempt(spec, arrays, _OTHER_POISON, limit, is_repeat=True)
+        second = self.attempt(spec, arrays, _OTHER_POISON, limit, is_repeat=True)
         both = {
             name: mask & harvest.untouched(arrays.allocations[name], second.after[name], _OTHER_POISON)
             for name, mask in masks.items()
@@ -377,7 +384,7 @@ class LaunchingDevice:
         left = dict(outputs)
         for schedule in other_schedules(arrays.case.seed):
             try:
-                again = self._attempt(spec, arrays, POISON, limit, schedule, is_repeat=True)
+                again = self.attempt(spec, arrays, POISON, limit, schedule, is_repeat=True)
             except LaunchFault as fault:
                 return found + [self._only_then(finding, schedule) for finding in fatal_ones(spec, fault.findings)]
             for finding in again.findings:
@@ -407,10 +414,10 @@ class LaunchingDevice:
         for outputs whose bits differ, because the program may reset the variables itself."""
         modules = self._backend.modules
         assert modules is not None
-        self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+        self.attempt(spec, arrays, POISON, limit, is_repeat=True)
         modules.keeps = True
         try:
-            again = self._attempt(spec, arrays, POISON, limit, is_repeat=True)
+            again = self.attempt(spec, arrays, POISON, limit, is_repeat=True)
         except LaunchFault as fault:
             return [harvest.second_launch_fault(finding, changed) for finding in fault.findings]
         finally:
@@ -427,7 +434,7 @@ class LaunchingDevice:
         order = f"with the threads in {schedule}" if self._backend.orders_threads else "in a repeated launch"
         return finding.adding(f"only {order}")
 
-    def _attempt(
+    def attempt(
         self,
         spec: OpSpec,
         arrays: CaseArrays,
@@ -436,7 +443,7 @@ class LaunchingDevice:
         schedule: Schedule = NATURAL,
         *,
         is_repeat: bool = False,
-    ) -> _Attempt:
+    ) -> Attempt:
         """Launch once, on fresh copies of everything.
 
         Args:
@@ -446,11 +453,12 @@ class LaunchingDevice:
         Raises:
             LaunchFault: the launch did not finish.
         """
-        names = scalars(arrays.case, arrays.params)
-        shape = None if spec.launch is None else geometry(spec.launch, names)
+        self._refuse_dtypes(spec, arrays)
+        shape = shape_of(spec, arrays)
         if shape is not None and shape.empty:
-            return _Attempt({name: a.buffer.copy() for name, a in arrays.allocations.items()}, (), launched=False)
+            return Attempt({name: a.buffer.copy() for name, a in arrays.allocations.items()}, (), launched=False)
         staged, job = self._made_ready(spec, arrays, poison, shape)
+        self.staged()
         # Compilations up to here do not count toward the limit.
         deadline = None if limit is None else time.monotonic() + limit
         with unheard() if is_repeat else nullcontext():
@@ -458,7 +466,7 @@ class LaunchingDevice:
         if spec.launcher is not None:  # only its code determines which kernels it launches
             self._launched.setdefault((spec.root, spec.path), {}).update(dict.fromkeys(self._backend.launched()))
         wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()
-        return _Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
+        return Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
 
     def _made_ready(
         self, spec: OpSpec, arrays: CaseArrays, poison: int, shape: Geometry | None
@@ -471,12 +479,12 @@ class LaunchingDevice:
         ready = self._ready
         if ready is not None and ready.arrays is arrays:
             for name, allocation in arrays.allocations.items():
-                ready.fills[name](_buffer(spec, name, allocation, poison))
+                ready.fills[name](initial_bytes(spec, name, allocation, poison))
             return ready.staged, ready.job
         self._unstage()
         staged = {
             name: self._backend.stage(
-                replace(allocation, name=spec.passed_name(name)), _buffer(spec, name, allocation, poison)
+                replace(allocation, name=spec.passed_name(name)), initial_bytes(spec, name, allocation, poison)
             )
             for name, allocation in arrays.allocations.items()
         }
@@ -524,7 +532,7 @@ class LaunchingDevice:
         def job() -> None:
             with kind.launching(spec, arrays.case, self._backend):
                 try:
-                    with limited("the launcher", self._limit, self._backend.time_left, _NOT_INTERRUPTED):
+                    with limited("the launcher", self.launcher_limit, self._backend.time_left, _NOT_INTERRUPTED):
                         launcher(**given)
                 except TimedOut as ended:
                     place = error_place(ended, spec.root) or function_place(launcher)
@@ -539,7 +547,12 @@ def _limit_of_repeats(limit: float, took: float) -> float:
     return min(_LONGER * limit, max(limit, _LONGER * took))
 
 
-def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
+def shape_of(spec: OpSpec, arrays: CaseArrays) -> Geometry | None:
+    """The geometry of a case's launch; None if a launcher decides."""
+    return None if spec.launch is None else geometry(spec.launch, scalars(arrays.case, arrays.params))
+
+
+def initial_bytes(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
     """An allocation's bytes, which the caller must not change; an output's elements are filled with the poison."""
     if name not in spec.outputs or poison == POISON:
         return allocation.buffer

@@ -79,7 +79,7 @@ class Staging:
         except OutOfMemory:
             raise NoAddressSpace(allocation.name, size) from None
         self._far[allocation.name] = address
-        self._name(allocation, address, (address, address + size))
+        self._memory.label(_label(allocation, address, (address, address + size)), is_exclusive=True)
         return address
 
     def _place_far(self, allocation: Allocation, far: Spread, buffer: Bytes) -> int:
@@ -144,25 +144,25 @@ class Staging:
         Args:
             address: the address of the buffer.
         """
-        far = allocation.far
-        low, high = (address + end for end in extent(allocation))
-        if far is not None:
-            low, high = address + far.lead, address + (far.rows - 1) * far.apart + far.lead + far.run
-        self._name(allocation, address, (low, high))
+        self._memory.label(label_of(allocation, address), is_exclusive=True)
         self._staged.append((allocation, address))
 
-    def _name(self, allocation: Allocation, address: int, ends: tuple[int, int]) -> None:
-        named = RangeLabel(
-            allocation.name,
-            address + allocation.offset,
-            allocation.shape,
-            allocation.passed_strides,
-            allocation.dtype.itemsize,
-            *ends,
-            allocation.dtype.name,
-            far=allocation.far,
-        )
-        self._memory.label(named, is_exclusive=True)
+    def adopt(self, allocation: Allocation) -> None:
+        """Use the memory that another process, which shares it with this one, has labeled for an allocation, and
+        copy its bytes there.
+
+        Raises:
+            ValueError: there is none, or it is not as :meth:`label` does it.
+        """
+        label = next((one for one in self._memory.state.labels if one.name == allocation.name), None)
+        address = -1 if label is None else label.base - allocation.offset
+        if label != label_of(allocation, address) or self._memory.find(address, allocation.passed_size) is None:
+            raise ValueError(f"the memory of {allocation.name}")
+        if allocation.far is not None:
+            self._far[allocation.name] = address
+        else:
+            self._blocks[allocation.name] = _DeviceBlock(address, _bytes_at(allocation, address))
+        self.fill(allocation, allocation.buffer)
 
     def undefine(self, allocation: Allocation, address: int) -> None:
         """Mark what a kernel must not use as uninitialized: the elements of an output, which contain poison, and
@@ -190,6 +190,28 @@ class Staging:
             content = np.ctypeslib.as_array((ctypes.c_uint8 * room).from_address(address))
             block = self._blocks[name] = _DeviceBlock(address, content)
         return block
+
+
+def label_of(allocation: Allocation, address: int) -> RangeLabel:
+    """The name of an array that is not huge, and what kernels may access. ``address``: of the buffer."""
+    far = allocation.far
+    low, high = (address + end for end in extent(allocation))
+    if far is not None:
+        low, high = address + far.lead, address + (far.rows - 1) * far.apart + far.lead + far.run
+    return _label(allocation, address, (low, high))
+
+
+def _label(allocation: Allocation, address: int, ends: tuple[int, int]) -> RangeLabel:
+    return RangeLabel(
+        allocation.name,
+        address + allocation.offset,
+        allocation.shape,
+        allocation.passed_strides,
+        allocation.dtype.itemsize,
+        *ends,
+        allocation.dtype.name,
+        far=allocation.far,
+    )
 
 
 def _bytes_at(allocation: Allocation, address: int) -> Bytes:

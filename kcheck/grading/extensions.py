@@ -2,18 +2,20 @@
 
 ::
 
-    grader ── the candidate ──> building process: imports it, which runs nvcc
+    grader ── the candidate ──> building process: imports it and calls it once, which runs nvcc
            <─ libraries ──────
            ── libraries, to read ──> candidate's process: imports it; each extension is there already
 
-Neither process has the reference, the expected values or the seed.
+Neither process has the reference, the expected values or the seed. In the call, launches do nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from kcheck.torch_cuda.toolkit import find_toolkit
 
 _WORD = b"cpp_extension"
 _AROUND = 5
+_ERROR = re.compile(r"\berror:|undefined reference")
 _MOST_BYTES = 4 << 20
 
 
@@ -68,10 +71,29 @@ def compiler_folders() -> list[str]:
     return ["/etc/alternatives", *([str(toolkit.home)] if toolkit else [])]
 
 
-def build_below(folder: Path) -> None:
-    """In the building process: put all extensions below a folder."""
+def build_below(folder: Path) -> dict[str, str]:
+    """In the building process: put all extensions below a folder. Returns the reasons why extensions are not
+    built, by name: candidates often catch the exception, and use PyTorch's operators instead."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
-    importlib.import_module("torch.utils.cpp_extension")
+    module: Any = importlib.import_module("torch.utils.cpp_extension")
+    plain, failed = module._jit_compile, dict[str, str]()
+
+    @functools.wraps(plain)
+    def compiled(name: str, *given: Any, **options: Any) -> Any:
+        try:
+            return plain(name, *given, **options)
+        except Exception as error:
+            failed[name] = _reason(str(error)).replace(f"{folder}{os.sep}", "")
+            raise
+
+    module._jit_compile = compiled
+    return failed
+
+
+def _reason(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 
 def libraries_below(folder: Path) -> dict[str, bytes]:
@@ -92,7 +114,7 @@ def import_from(folder: Path) -> None:
         library = built / f"{name}.so"
         if not library.exists():
             raise RuntimeError(
-                f"the extension {name} was not built; call load_inline when the module is imported, not later"
+                f"the extension {name} was not built when kcheck imported the candidate and called it once"
             )
         return plain(name, str(built), is_python_module)
 

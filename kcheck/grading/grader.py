@@ -16,8 +16,10 @@ from typing import Literal, TypeAlias
 from kcheck.dataclass import dataclass
 from kcheck.device.places import one_line
 from kcheck.errors import KernelError, SpecError, UserError
-from kcheck.generator import CaseArrays, materialize, plan
-from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server
+from kcheck.generator import CaseArrays, materialize, plan, snapshot
+from kcheck.grading.candidate import LaunchRequest
+from kcheck.grading.caselaunches import unlabeled
+from kcheck.grading.isolated import ENDED, FORGED, CandidateDevice, Isolation, Server, Unchecked
 from kcheck.grading.plain import GradingProblem
 from kcheck.grading.tensors import WORK
 from kcheck.model import Case, CaseFinished, Comparison, Finding, OpSpec, Outcome, Span, Status, Verdict
@@ -62,6 +64,7 @@ class Graded:
         case: the smallest case that fails.
         seconds: how long it took.
         notes: what the problem's own checker says, and how much work PyTorch's operators do.
+        unchecked: kernels that ran without sanitizers in some cases.
     """
 
     candidate: str
@@ -76,6 +79,7 @@ class Graded:
     case: Case | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def reward(self) -> float:
@@ -158,13 +162,20 @@ class Grader:
         except UserError as error:
             graded = Graded(str(candidate), "error", "spec", str(error))
         else:
-            device = CandidateDevice(self._server, order, readable, self._options.isolation)
+            device = CandidateDevice(self._server, order, readable, self._options.isolation, self._sample)
             with device:
                 graded = _CandidateRun(self, spec, device, str(candidate)).graded()
             if graded.place is None and graded.verdict == "wrong":
                 runs = order.callee or spec.runs
                 graded = replace(graded, place=definition_place(spec.root, runs.path, runs.name))
         return replace(graded, planned=len(self._cases), seconds=time.monotonic() - begun)
+
+    def _sample(self) -> LaunchRequest:
+        """The sizes of the smallest case, with other values."""
+        smallest = min(self._cases, key=_size)
+        case = replace(smallest, seed=derive(smallest.seed, "build"))
+        taken = snapshot(unlabeled(materialize(self._spec, case)))
+        return LaunchRequest(taken, self._options.isolation.timeout, (), self._problem.extra(case))
 
     def arrays(self, spec: OpSpec, case: Case) -> tuple[CaseArrays, Expected]:
         """The arrays of a case and its expected outputs, made once for all candidates while there is room."""
@@ -271,6 +282,8 @@ class _CandidateRun:
         if others and all(others):
             names = ", ".join(sorted(set().union(*others)))
             notes += (f"each failing case has values of {names} that the problem's own generator does not draw",)
+        failed = self._device.failed_builds.items()
+        notes += tuple(f"its extension {name} was not built, which it ignores: {why}" for name, why in failed)
         if not self._operator:
             return notes
         return (
@@ -360,7 +373,8 @@ class _CandidateRun:
 
     def _with_counts(self, graded: Graded) -> Graded:
         passed = sum(verdict.status is Status.PASSED for verdict in self._verdicts.values())
-        return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes())
+        unchecked = self._device.unchecked
+        return replace(graded, cases=len(self._verdicts), passed=passed, notes=self._notes(), unchecked=unchecked)
 
 
 def _accepted(problem: GradingProblem, spec: OpSpec, options: GradingOptions) -> list[Case]:

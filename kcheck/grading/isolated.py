@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -13,23 +14,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from typing import Any, Self
 
+import numpy as np
+
+from kcheck.cpu.memory import FRESH
 from kcheck.dataclass import dataclass
+from kcheck.device.harvest import Bytes, unwritten_finding
 from kcheck.device.places import users_place
 from kcheck.driver.install import settings
 from kcheck.errors import InternalError
-from kcheck.generator import CaseArrays, snapshot
-from kcheck.grading.candidate import LaunchRequest, Order
+from kcheck.generator import POISON, Allocation, CaseArrays, snapshot
+from kcheck.grading.candidate import AttemptRequest, LaunchRequest, Order
+from kcheck.grading.caselaunches import Attempted, CaseLaunches, unlabeled
 from kcheck.grading.channel import BadMessage, ByteChannel, Late, MemoryExceeded, OtherEndClosed, Received
-from kcheck.grading.deviceprocess import Orders
+from kcheck.grading.deviceprocess import Orders, checked_seconds
 from kcheck.grading.extensions import builds_extensions, compiler_folders
 from kcheck.grading.sandbox import ProcessLimits, readable_by_default
 from kcheck.grading.server import CONTROL
 from kcheck.grading.tensors import TensorDevice
-from kcheck.grading.wire import read_facts, read_finding, read_outcome
+from kcheck.grading.wire import Array, changed_inputs, read_facts, read_finding, read_outcome
 from kcheck.model import INSTRUMENTED, Finding, OpSpec, Outcome
 from kcheck.model.launch_facts import NO_FACTS, LaunchFacts
 
@@ -41,6 +48,7 @@ FORGED = "forged"
 _OF_KERNELS = ("memcheck", "racecheck", "initcheck", "synccheck")
 """Rules of findings that only a device process can make."""
 _BUILD_SECONDS = 900.0
+_MOST_REASON = 300
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -63,26 +71,48 @@ class Isolation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaunchReport:
-    """What a device process says about launches."""
+    """What a device process says about launches.
+
+    Attributes:
+        unchecked: kernels with launches that were too slow with sanitizers, and these.
+        arrays: what the arrays of the case contain, by name, if they had memory.
+    """
 
     findings: tuple[Finding, ...]
     facts: LaunchFacts
+    unchecked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    arrays: Mapping[str, Bytes] = field(default_factory=dict)
 
-    def added(self, outcome: Outcome, spec: OpSpec) -> Outcome:
-        """The outcome that a candidate's process has sent, with what that process has not reported. It does report
-        what its device process has found, unless the candidate prevents that."""
-        told = {finding.rule for finding in outcome.findings}
-        allowed = {spec.passed_name(name) for name in spec.allow_races}
-        hidden = [
-            replace(finding, place=users_place(finding.place, spec), stack=())
-            for finding in self.findings
-            if finding.rule in _OF_KERNELS
-            and finding.rule not in told
-            and finding.severity == "error"
-            and spec.sanitize[finding.rule] != "off"
-            and not (finding.rule == "racecheck" and finding.array in allowed)
-        ]
-        return replace(outcome, findings=(*outcome.findings, *hidden), facts=self.facts)
+
+def hidden_findings(reported: Sequence[Finding], outcome: Outcome, spec: OpSpec) -> list[Finding]:
+    """What a device process has found, and the candidate's process has not reported. It does, unless the candidate
+    prevents that."""
+    told = {finding.rule for finding in outcome.findings}
+    allowed = {spec.passed_name(name) for name in spec.allow_races}
+    return [
+        replace(finding, place=users_place(finding.place, spec), stack=())
+        for finding in reported
+        if finding.rule in _OF_KERNELS
+        and finding.rule not in told
+        and finding.severity == "error"
+        and spec.sanitize[finding.rule] != "off"
+        and not (finding.rule == "racecheck" and finding.array in allowed)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A kernel that ran without sanitizers, because it takes too long with them.
+
+    Attributes:
+        cases: in how many.
+        limit: seconds that a launch with sanitizers may take.
+    """
+
+    kernel: str
+    checks: tuple[str, ...]
+    cases: int
+    limit: float
 
 
 class DeviceProcessEnded(Exception):
@@ -126,12 +156,19 @@ class Family:
             return LaunchReport((), NO_FACTS)
         try:
             self.device.give(None)
-            fields = self.device.receive(deadline).fields
+            received = self.device.receive(deadline)
         except OtherEndClosed as closed:
             raise DeviceProcessEnded from closed
+        fields = received.fields
         if fields["forged"]:
             raise BadMessage(fields["forged"])
-        return LaunchReport(tuple(read_finding(each) for each in fields["findings"]), read_facts(fields))
+        unchecked = tuple((str(kernel), tuple(map(str, names))) for kernel, names in fields["unchecked"])
+        findings = tuple(read_finding(each) for each in fields["findings"])
+        arrays = {
+            str(name): np.frombuffer(blob, np.uint8)
+            for name, blob in zip(fields["arrays"], received.blobs, strict=True)
+        }
+        return LaunchReport(findings, read_facts(fields), unchecked, arrays)
 
     def close(self) -> None:
         """Close the channels."""
@@ -242,22 +279,41 @@ class Server:
 class CandidateDevice:
     """Launches in a candidate's process. A context manager; leaving it ends the process.
 
+    Attributes:
+        failed_builds: what is wrong with extensions that were not built, by name.
+
     Args:
         order: what the process is for.
         readable: the files of the candidate.
+        sample: a request with values that no case has, for a process that builds extensions.
     """
 
-    def __init__(self, server: Server, order: Order, readable: Sequence[str], isolation: Isolation) -> None:
+    def __init__(
+        self,
+        server: Server,
+        order: Order,
+        readable: Sequence[str],
+        isolation: Isolation,
+        sample: Callable[[], LaunchRequest],
+    ) -> None:
         self._server = server
         self._isolation = isolation
         self._folder = tempfile.mkdtemp(prefix="kcheck-candidate-")
         self._built = tempfile.mkdtemp(prefix="kcheck-extensions-")
         self._unbuilt: tuple[Finding, ...] = ()
+        self.failed_builds: dict[str, str] = {}
         self._runs = False
-        self._launches = 0
+        self._cases = 0
+        self._deadline = 0.0
+        self._orders = Orders()
+        self._hidden: list[Finding] = []
+        self._callee = order.callee
+        has_launches = order.callee is None and order.spec.function is None
+        self._launches = CaseLaunches(self._attempted, isolation.timeout) if has_launches else None
+        self._unchecked: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.instruments = _instruments(order)
         if order.callee is not None and builds_extensions([order.callee.path, *readable]):
-            self._unbuilt = self._build(replace(order, builds=True), readable)
+            self._unbuilt = self._build(replace(order, builds=True), readable, sample())
             order, readable = replace(order, built=self._built), [*readable, self._built]
         if not self._unbuilt:
             self._start(order, readable, isolation)
@@ -274,10 +330,11 @@ class CandidateDevice:
     def _channel(self) -> ByteChannel:
         return self._family.channel
 
-    def _build(self, order: Order, readable: Sequence[str]) -> tuple[Finding, ...]:
-        """Let a separate process import the candidate, and keep the extensions that it builds; what is wrong with
-        it, if it does not import."""
+    def _build(self, order: Order, readable: Sequence[str], sample: LaunchRequest) -> tuple[Finding, ...]:
+        """Let a separate process import and call the candidate, and keep the extensions that it builds; what is
+        wrong with it, if it does not import."""
         self._start(order, [*readable, *compiler_folders()], self._isolation, starts_programs=True)
+        self._channel.give(sample)
         wrong = self._said("building its extension", _BUILD_SECONDS, self._keep)
         if self._runs:
             self._end()
@@ -290,6 +347,7 @@ class CandidateDevice:
             os.mkdir(os.path.join(self._built, name))
             with open(os.path.join(self._built, name, f"{name}.so"), "wb") as file:
                 file.write(library)
+        self.failed_builds = {str(name): str(why)[:_MOST_REASON] for name, why in built.fields["failed"].items()}
         return ()
 
     def _said(
@@ -329,6 +387,12 @@ class CandidateDevice:
         return ()
 
     @property
+    def unchecked(self) -> tuple[Unchecked, ...]:
+        """The kernels that ran without sanitizers, of those that a case has."""
+        limit = checked_seconds(self._isolation.timeout)
+        return tuple(Unchecked(kernel, names, n, limit) for (kernel, names), n in self._unchecked.items())
+
+    @property
     def runs(self) -> bool:
         """Whether the process has not ended."""
         return self._runs
@@ -361,22 +425,15 @@ class CandidateDevice:
         if not self._runs:
             return Outcome(case, NAME, {}, {}, (Finding(ENDED, "its process has ended"),))
         limit = self._isolation.timeout
-        # Nothing that the process gets tells which case of the plan this is, or its seed.
-        taken = snapshot(replace(arrays, case=replace(case, seed=0, label="case", values={})))
-        deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._launches < 3 else 0.0)
-        self._launches += 1
+        self._deadline = time.monotonic() + 3 * limit + (self._isolation.loading if self._cases < 3 else 0.0)
+        self._cases += 1
         is_huge = any(allocation.reserved for allocation in arrays.allocations.values())
         orders = Orders(() if is_huge else tuple(instrument), limit, silent, is_huge)
         try:
-            self._family.instruct(orders)
-            self._channel.give(LaunchRequest(taken, limit, tuple(instrument), extra))
-            received = self._channel.receive(deadline)
-            if received.fields.get("kind") == "refused":
-                findings = tuple(read_finding(each) for each in received.fields["findings"])
-                outcome = Outcome(case, NAME, {}, {}, findings)
-            else:
-                outcome = read_outcome(received, spec, case, arrays, NAME)
-            return self._family.told(deadline).added(outcome, spec)
+            if self._launches is not None and not is_huge:
+                self._orders = orders
+                return self._launches.silent(spec, arrays) if silent else self._launched(spec, arrays, orders)
+            return self._called(spec, arrays, orders, tuple(instrument), extra)
         except Late:
             finding = self._late("this case")
         except MemoryExceeded:
@@ -389,6 +446,84 @@ class CandidateDevice:
         except (BadMessage, KeyError, TypeError, ValueError) as error:
             finding = _forged(error)
         return Outcome(case, NAME, {}, {}, (finding,))
+
+    def _launched(self, spec: OpSpec, arrays: CaseArrays, orders: Orders) -> Outcome:
+        """A case whose kernels a spec or its launcher launches."""
+        assert self._launches is not None
+        self._hidden = []
+        outcome = self._launches.run(spec, arrays, timeout=orders.timeout, instrument=orders.instrument)
+        return replace(outcome, findings=(*outcome.findings, *hidden_findings(self._hidden, outcome, spec)))
+
+    def _attempted(self, request: AttemptRequest, arrays: tuple[Allocation, ...]) -> Attempted:
+        """As :class:`CaseLaunches` needs it."""
+        self._family.instruct(replace(self._orders, arrays=arrays, schedule=request.schedule))
+        self._channel.give(request)
+        received = self._channel.receive(self._deadline)
+        report = self._family.told(self._deadline)
+        self._unchecked.update(report.unchecked)
+        self._hidden += report.findings
+        kind, left_out = received.fields["kind"], received.fields["left out"]
+        if kind == "attempt" and left_out is None and len(report.arrays) != len(arrays):
+            raise BadMessage("it has run without the arrays of the case")
+        findings = tuple(read_finding(each) for each in received.fields["findings"])
+        return Attempted(kind, findings, left_out, report.arrays, report.facts)
+
+    def _called(
+        self, spec: OpSpec, arrays: CaseArrays, orders: Orders, instrument: tuple[str, ...], extra: Any
+    ) -> Outcome:
+        """A case that a candidate's process runs as a whole. If it makes tensors, elements that have the byte of
+        uninitialized memory are compared with a second call: if they are that, they have another one."""
+        calls = functools.partial(self._answered, spec, arrays, orders, instrument, extra)
+        outcome = calls(FRESH)
+        if self._callee is None or orders.silent:
+            return outcome
+        masks = {name: _filled_with(output, FRESH) for name, output in outcome.outputs.items()}
+        if not any(mask.any() for mask in masks.values()):
+            return outcome
+        again = calls(POISON).outputs
+        unwritten = {
+            name: mask & _filled_with(again[name], POISON) for name, mask in masks.items() if name in again
+        }
+        unwritten = {name: mask for name, mask in unwritten.items() if mask.any()}
+        found = [unwritten_finding(name, mask, None, launched=True) for name, mask in unwritten.items()]
+        return replace(outcome, unwritten=unwritten, findings=(*outcome.findings, *found))
+
+    def _answered(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        orders: Orders,
+        instrument: tuple[str, ...],
+        extra: Any,
+        fill: int,
+    ) -> Outcome:
+        """What one request gets as its answer. ``fill``: as in :class:`LaunchRequest`."""
+        case = arrays.case
+        self._family.instruct(orders)
+        request = LaunchRequest(snapshot(unlabeled(arrays)), self._isolation.timeout, instrument, extra, fill)
+        self._channel.give(request)
+        received = self._channel.receive(self._deadline)
+        if received.fields.get("kind") == "refused":
+            findings = tuple(read_finding(each) for each in received.fields["findings"])
+            outcome = Outcome(case, NAME, {}, {}, findings)
+        else:
+            outcome = read_outcome(received, spec, case, arrays, NAME)
+            outcome = replace(outcome, findings=(*outcome.findings, *self._mutated(received, arrays, outcome)))
+        report = self._family.told(self._deadline)
+        self._unchecked.update(report.unchecked)
+        hidden = hidden_findings(report.findings, outcome, spec)
+        return replace(outcome, findings=(*outcome.findings, *hidden), facts=report.facts)
+
+    def _mutated(self, received: Received, arrays: CaseArrays, outcome: Outcome) -> list[Finding]:
+        """Findings for inputs that a call with tensors has changed."""
+        callee = self._callee
+        if callee is None or not outcome.outputs:
+            return []
+        return [
+            Finding("mutated", f"{callee.name} changed its input {name}", fix="write to a new tensor", array=name)
+            for name in changed_inputs(received, arrays, outcome)
+            if name not in callee.written
+        ]
 
     def _late(self, what: str) -> Finding:
         self._end()
@@ -425,6 +560,12 @@ def _instruments(order: Order) -> tuple[str, ...]:
     if order.callee is not None:
         return TensorDevice.instruments
     return INSTRUMENTED if order.spec.function is None else ()
+
+
+def _filled_with(output: Array, byte: int) -> Array:
+    """True at each element whose bytes are all this byte."""
+    found: Array = (output[..., None].view(np.uint8) == byte).all(axis=-1)
+    return found
 
 
 def _resident(process: int) -> int:

@@ -67,13 +67,22 @@ class LaunchWriter:
             "schedule": [executor.schedule.order, executor.schedule.seed, list(executor.schedule.blocks)],
             "wanted": [name for name, attribute in CHECKS.items() if getattr(executor.checks, attribute)],
         }
-        table, _ = executor.memory.table()
-        if table is not self._table:  # tables do not change
-            self._table = table
-            fields["memory"] = _state(executor.memory.state)
+        fields |= self._memory()
         created, objects = executor.textures.state
         fields["textures"] = [created, [[content.hex(), size] for content, size in objects]]
         return fields, [launch.params, *texts]
+
+    def staged(self) -> dict[str, Any]:
+        """The header of a message that the arrays of a launch are on the device."""
+        return {"kind": "staged", **self._memory()}
+
+    def _memory(self) -> dict[str, Any]:
+        memory = self._executor.memory
+        table, _ = memory.table()
+        if table is self._table:  # tables do not change
+            return {}
+        self._table = table
+        return {"memory": _state(memory.state)}
 
     def _module(self, module: LoadedModule, texts: list[bytes]) -> dict[str, Any]:
         text = module.text.encode()
@@ -100,8 +109,7 @@ class LaunchReader:
             PtxError: a module cannot be read.
         """
         executor, texts = self._executor, list(blobs[1:])
-        if (state := fields.get("memory")) is not None:
-            executor.memory.adopt(_read_state(state))
+        self.adopt(fields)
         executor.memory.taint()  # the process may have changed what is initialized
         executor.adopt_heap()
         created, objects = fields["textures"]
@@ -129,6 +137,15 @@ class LaunchReader:
             raise ValueError("a block")
         wanted = tuple(name for name in CHECKS if name in fields["wanted"])
         return SentLaunch(launch, Schedule(order, _whole(seed), sampled), wanted)
+
+    def adopt(self, fields: Mapping[str, Any]) -> None:
+        """Take over what the process has allocated, if it has changed.
+
+        Raises:
+            ValueError, KeyError, TypeError, AttributeError, OverflowError: it is not memory of the device.
+        """
+        if (state := fields.get("memory")) is not None:
+            self._executor.memory.adopt(_read_state(state))
 
     def _module(self, fields: Mapping[str, Any], texts: list[bytes]) -> LoadedModule:
         digest = str(fields["digest"])

@@ -28,6 +28,12 @@ class RemoteLaunches:
         self._writer = LaunchWriter(executor)
         self._lock = threading.Lock()
 
+    def staged(self) -> None:
+        """Say that the arrays of a launch are on the device; the device process fills them."""
+        with self._lock:
+            self._channel.send(self._writer.staged())
+            self._channel.receive()
+
     def launch(self, launch: KernelLaunch) -> Ending:
         """As :meth:`kcheck.cpu.executor.Executor.launch`."""
         executor = self._executor
@@ -50,9 +56,11 @@ class RemoteLaunches:
             return executor.ending
 
 
-def launch_elsewhere(machine: Machine, channel: ByteChannel) -> None:
+def launch_elsewhere(machine: Machine, channel: ByteChannel) -> RemoteLaunches:
     """Let the process at the other end run the launches of this one."""
     executor: Any = machine.executor
     machine.shares_memory = True
-    executor.launch = RemoteLaunches(executor, channel).launch
+    remote = RemoteLaunches(executor, channel)
+    executor.launch = remote.launch
     executor.again = lambda *_: None  # it can run no launch in fewer steps
+    return remote

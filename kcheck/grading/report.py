@@ -7,11 +7,12 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kcheck.grading.grader import Graded, Word
 from kcheck.model import Case, Span
-from kcheck.report import plain
+from kcheck.report import plain, wording
 
 WORDS: tuple[Word, ...] = ("correct", "wrong", "cheat", "error", "timeout")
 _INDENT = " " * 10
@@ -32,6 +33,7 @@ def document(graded: Graded) -> dict[str, Any]:
         "reward": round(graded.reward, 6),
         "case": _case(graded.case),
         "notes": list(graded.notes),
+        "unchecked": [{**asdict(each), "checks": list(each.checks)} for each in graded.unchecked],
         "seconds": round(graded.seconds, 3),
     }
 
@@ -69,7 +71,7 @@ def text(graded: Graded, width: int = 0, columns: int = 0) -> list[str]:
     if graded.verdict == "correct":
         counts = f"{graded.cases} cases pass"
     head = f"{graded.verdict:<9} {plain.line(graded.candidate):<{width}}  {counts:<22} {graded.seconds:6.1f} s"
-    told = [f"note: {plain.line(note)}" for note in graded.notes]
+    told = [f"note: {plain.line(note)}" for note in notes(graded)]
     if graded.verdict != "correct":
         where = f"{graded.place.short}: " if graded.place is not None and graded.place.line else ""
         why = [f"{graded.rule}: {plain.line(where + graded.message)}"]
@@ -77,6 +79,16 @@ def text(graded: Graded, width: int = 0, columns: int = 0) -> list[str]:
         why += [f"→ {plain.line(graded.fix)}"] if graded.fix else []
         told = why + told
     return [head.rstrip(), *(line for sentence in told for line in _indented(sentence, columns))]
+
+
+def notes(graded: Graded) -> list[str]:
+    """What else there is to say, also about a correct candidate."""
+    left_out = [
+        f"{' and '.join(each.checks)} did not check {each.kernel} in {each.cases} of "
+        f"{wording.count(graded.cases, 'case')}: it takes more than {each.limit:g} s with them; raise --timeout"
+        for each in graded.unchecked
+    ]
+    return [*left_out, *graded.notes]
 
 
 def _indented(sentence: str, columns: int) -> list[str]:
@@ -177,7 +189,8 @@ def page(problem: str, every: Sequence[Graded]) -> str:
             where = "" if graded.place is None else f"<code>{safe(graded.place.short)}</code> "
             why = f"<b>{safe(graded.rule)}</b> {where}{safe(graded.message)}"
             why += f"<br>at <code>{safe(in_words(graded.case))}</code>" if graded.case is not None else ""
-            why += f"<br>→ {safe(graded.fix)}" if graded.fix else ""
+            why += f"<br>→ {safe(graded.fix)}<br>" if graded.fix else "<br>"
+        why += "<br>".join(f"note: {safe(note)}" for note in notes(graded))
         body.append(
             f'<tr><td><code>{safe(graded.candidate)}</code></td><td class="{graded.verdict}">{graded.verdict}</td>'
             f"<td>{graded.passed} of {graded.cases}</td><td>{why}</td></tr>"

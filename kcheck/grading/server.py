@@ -28,7 +28,7 @@ from kcheck.driver.machine import Machine
 from kcheck.driver.shared_memory import replaced_pages
 from kcheck.grading.channel import ByteChannel
 from kcheck.grading.deviceprocess import DeviceProcess
-from kcheck.grading.remote import launch_elsewhere
+from kcheck.grading.remote import RemoteLaunches, launch_elsewhere
 from kcheck.grading.sandbox import ProcessLimits, confine, readable_by_default
 
 CONTROL = 3
@@ -107,15 +107,15 @@ def _forked(request: dict[str, Any], kind: str, ends: list[socket.socket], contr
         children.without_streams()
         end, *of_device = ends
         if not of_device:
-            return _ended(_confined(request, end, None))
+            return _ended(_confined(request, end, None, None))
         machine = _machine(kind)
         machine.executor.memory.share(replaced_pages)
         ours, theirs = socket.socketpair()
         device = children.fork(lambda: _serve_device(request, machine, of_device[0], theirs, kind))
         theirs.close()
         of_device[0].close()
-        launch_elsewhere(machine, ByteChannel(ours))
-        code = _confined(request, end, ours)
+        remote = launch_elsewhere(machine, ByteChannel(ours))
+        code = _confined(request, end, ours, remote)
         for channel in (end, ours):
             channel.close()
         children.wait(device)  # the grader may still ask it
@@ -153,7 +153,9 @@ def _keep_only(*kept: socket.socket) -> None:
         os.closerange(low + 1, high)
 
 
-def _confined(request: dict[str, Any], end: socket.socket, device: socket.socket | None) -> int:
+def _confined(
+    request: dict[str, Any], end: socket.socket, device: socket.socket | None, remote: RemoteLaunches | None
+) -> int:
     """Run the candidate's process; its exit code. ``device``: its connection to the device process."""
     folder = request["folder"]
     _keep_only(end, *([device] if device is not None else []))
@@ -163,7 +165,7 @@ def _confined(request: dict[str, Any], end: socket.socket, device: socket.socket
         from kcheck.grading.candidate import run
 
         os.chdir(folder)
-        run(ByteChannel(end))
+        run(ByteChannel(end), remote)
 
     if not request["isolate"]:
         then()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _NARROW = ("16-bit", "16-bit sums", "tf32")
 _MOST_TEXT = 4000
-_MOST_FINDINGS = 200
+MOST_FINDINGS = 200
 
 
 def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], list[memoryview]]:
@@ -33,12 +34,31 @@ def write_outcome(outcome: Outcome, names: list[str]) -> tuple[dict[str, Any], l
         "kind": "outcome",
         "outputs": [name for name in names if name in outcome.outputs],
         "unwritten": [name for name, _ in masks],
-        "findings": [asdict(finding) for finding in outcome.findings[:_MOST_FINDINGS]],
+        "findings": [asdict(finding) for finding in outcome.findings[:MOST_FINDINGS]],
         "notes": list(outcome.notes),
         "checked": list(outcome.checked),
     }
     arrays = [*outputs, *(mask for _, mask in masks)]
     return fields, [_bytes(array) for array in arrays]
+
+
+def digest(array: Array) -> str:
+    """A digest of the bytes of an array's elements."""
+    return hashlib.blake2b(_bytes(array), digest_size=16).hexdigest()
+
+
+def changed_inputs(received: Received, arrays: CaseArrays, outcome: Outcome) -> list[str]:
+    """The inputs that a call has changed, by the digests in an answer, except those that it also returns.
+
+    Raises:
+        AttributeError, TypeError, KeyError: there are no digests of inputs.
+    """
+    returned = {digest(output) for output in outcome.outputs.values()}
+    return [
+        name
+        for name, after in received.fields["after"].items()
+        if after not in {digest(arrays.allocation(name).view()), *returned}
+    ]
 
 
 def write_facts(facts: LaunchFacts) -> dict[str, Any]:
@@ -87,7 +107,7 @@ def _outcome(received: Received, spec: OpSpec, case: Case, arrays: CaseArrays, d
     unwritten = {name: _array(blobs.pop(0), arrays, name, np.dtype(bool)) for name in masked}
     if outputs and set(outputs) != set(spec.outputs):
         raise BadMessage("its answer lacks an output")
-    findings = tuple(read_finding(each) for each in fields["findings"][:_MOST_FINDINGS])
+    findings = tuple(read_finding(each) for each in fields["findings"][:MOST_FINDINGS])
     notes = tuple(_text(note) for note in fields["notes"])
     checked = tuple(name for name in SANITIZERS if name in fields["checked"])
     return Outcome(case, device, outputs, unwritten, findings, notes, checked)

@@ -73,6 +73,21 @@ def without_findings(self, fields, blobs=()):
     return sends(self, {**fields, "findings": []} if "findings" in fields else fields, blobs)
 """
 
+PRETENDS = """
+from kcheck.device.launching import LaunchingDevice
+from kcheck.model import NATURAL
+
+device = next(each for each in gc.get_objects() if type(each) is LaunchingDevice)
+plain = device.attempt
+
+def in_usual_order(spec, arrays, poison, limit, schedule=NATURAL, **given):
+    done = plain(spec, arrays, poison, limit, **given)
+    pretended(spec, arrays, done)
+    return done
+
+device.attempt = in_usual_order  # an attribute of an object replaces no function of a library
+"""
+
 HONEST = {
     "plain": """
 def solve(x, y, N):
@@ -421,6 +436,63 @@ def solve(x, y, N):
     with patched(Memory, "undefine", lambda *_: None):
         hope = cuda.device_array(N, np.float32)
         careless[(N + 63) // 64, 64](hope, x, y)
+""",
+    ),
+    "says that its input has not changed": (
+        "wrong mutated",
+        PRETENDS
+        + """
+@cuda.jit
+def both(x, y):
+    i = cuda.grid(1)
+    if i < y.shape[0]:
+        y[i] = 2 * x[i] + 1
+        x[i] = 0
+def pretended(spec, arrays, done):
+    done.after.update({name: each.buffer for name, each in arrays.allocations.items() if each.role == "input"})
+def solve(x, y, N): launch(both, x, y)
+""",
+    ),
+    "says that it has written everything": (
+        "wrong unwritten",
+        PRETENDS
+        + """
+@cuda.jit
+def half(x, y):
+    i = cuda.grid(1)
+    if 2 * i < y.shape[0]:
+        y[i] = 2 * x[i] + 1
+def pretended(spec, arrays, done):
+    x, y = arrays.allocation("x"), arrays.allocation("y")
+    bytes_of_y = done.after["y"]
+    y.view(bytes_of_y)[...] = 2 * x.view() + 1
+def solve(x, y, N): launch(half, x, y)
+""",
+    ),
+    "runs in the usual order only": (
+        "wrong nondeterministic",
+        PRETENDS
+        + """
+@cuda.jit
+def in_order(x, y, counter):
+    i = cuda.grid(1)
+    if i < y.shape[0]:
+        place = cuda.atomic.add(counter, 0, 1)
+        y[i] = (2 * x[i] + 1) * (1 + 1e-7 * (place % 4))
+def pretended(spec, arrays, done): pass
+def solve(x, y, N): in_order[(N + 63) // 64, 64](x, y, cuda.to_device(np.zeros(1, np.int32)))
+""",
+    ),
+    "labels more memory than an array has": (
+        "cheat forged",
+        PAST
+        + """
+from dataclasses import replace
+memory = next(each for each in gc.get_objects() if type(each) is Memory)
+plain = memory.label
+def more(label, **given): plain(replace(label, high=label.high + 64), **given)
+memory.label = more
+def solve(x, y, N): past[(N + 64) // 64, 64](x, y)
 """,
     ),
     "runs its kernels itself": (

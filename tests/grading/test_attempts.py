@@ -44,7 +44,9 @@ def grader(project: Path) -> Iterator[Grader]:
 
 def _file(folder: Path, project: Path, text: str) -> Path:
     path = folder / "candidate.py"
-    before = KERNELS + (PATCHED if any(name in text for name in ("patched(", "Executor", "ByteChannel")) else "")
+    before = KERNELS + (
+        PATCHED if any(name in text for name in ("patched(", "Executor", "ByteChannel", "Memory")) else ""
+    )
     path.write_text(f"{before}\nPROJECT = {str(project)!r}\n{text}\n")
     return path
 

@@ -88,6 +88,38 @@ def test_a_correct_kernel_is_correct(tmp_path: Path) -> None:
     assert (found.verdict, found.message) == ("correct", "")
 
 
+@pytest.mark.parametrize("method", ["__init__", "forward"])
+def test_an_extension_may_be_built_later_than_in_the_import(tmp_path: Path, method: str) -> None:
+    start = _CANDIDATE.index("extension = load_inline")
+    end = _CANDIDATE.index("\n", start)
+    line, rest = _CANDIDATE[start:end], _CANDIDATE[end:]
+    init = "    def __init__(self):\n        super().__init__()\n"
+    before = f"        global extension\n        {line}\n"
+    text = rest.replace("    def forward(self, x):\n", init + "    def forward(self, x):\n")
+    heads = {"__init__": init, "forward": "    def forward(self, x):\n"}
+    text = text.replace(heads[method], heads[method] + before)
+    found = graded(tmp_path, (_CANDIDATE[:start] + text).replace("CONDITION", "i < n"))
+    assert (found.verdict, found.message) == ("correct", "")
+
+
+def test_a_note_says_why_an_extension_was_not_built_if_the_candidate_ignores_that(tmp_path: Path) -> None:
+    start = _CANDIDATE.index("extension = load_inline")
+    end = _CANDIDATE.index("\n", start)
+    tries = f"try:\n    {_CANDIDATE[start:end]}\nexcept Exception:\n    extension = None\n"
+    text = (
+        _CANDIDATE[:start]
+        + tries
+        + _CANDIDATE[end:].replace(
+            "return extension.relu3(x)", "return extension.relu3(x) if extension else x.relu() * 3"
+        )
+    )
+    found = graded(tmp_path, text.replace("CONDITION", "undeclared == n"))
+    assert (found.verdict, found.rule) == ("cheat", "pytorch")
+    (note,) = [note for note in found.notes if "relu3" in note]
+    assert note.startswith("its extension relu3 was not built, which it ignores: relu3/cuda.cu(")
+    assert "undeclared" in note
+
+
 def test_an_extension_that_does_not_compile_is_an_error_with_the_compilers_message(tmp_path: Path) -> None:
     found = graded(tmp_path, _CANDIDATE.replace("CONDITION", "undeclared < n"))
     assert found.verdict == "error"

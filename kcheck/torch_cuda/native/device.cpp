@@ -14,6 +14,7 @@
 namespace kcheck {
 
 void register_operators();
+void fill_uninitialized(int64_t byte);
 
 namespace {
 
@@ -110,6 +111,7 @@ const char* kcheck_torch_install() {
     register_operators();
     static torch::Library own(torch::Library::DEF, "kcheck", std::nullopt, __FILE__, __LINE__);
     own.def("default_generator() -> Generator?", [] { return default_generator(); });
+    own.def("fill_uninitialized(int byte) -> ()", &fill_uninitialized);
     return at::detail::getCUDAHooks().hasCUDA() ? nullptr : "PyTorch has asked for a GPU before kcheck was installed";
   } catch (const std::exception& error) {
     static std::string text = error.what();

@@ -16,6 +16,7 @@
 #include <ATen/ops/sub.h>
 #include <torch/library.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -24,6 +25,8 @@ namespace kcheck {
 namespace {
 
 using c10::IValue;
+
+int64_t uninitialized_byte = -1;  // with which new memory is filled; -1: it is left as it is
 
 // The namespaces of PyTorch: an operator of another one, which a program has for the CPU only, does not run on cuda.
 std::unordered_set<std::string> own_namespaces{"torchvision", "torchaudio"};
@@ -61,6 +64,17 @@ IValue device_value(Sides& sides, const IValue& value) {
   return value;
 }
 
+// Memory that an operator makes and leaves uninitialized. What it contains on a GPU is unknown.
+void fill(const IValue& made) {
+  if (!made.isTensor() || !made.toTensor().defined() || !made.toTensor().is_cuda()) return;
+  auto storage = made.toTensor().storage();
+  if (storage.nbytes()) std::memset(storage.mutable_data(), uninitialized_byte, storage.nbytes());
+}
+
+bool leaves_uninitialized(const std::string& name) {
+  return name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0;
+}
+
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   const auto& name = schema.operator_name().name;
@@ -82,6 +96,7 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   size_t results = schema.returns().size();
   for (size_t n = stack->size() - results; on_device && n < stack->size(); n++)
     (*stack)[n] = device_value(sides, (*stack)[n]);
+  if (uninitialized_byte >= 0 && results == 1 && leaves_uninitialized(name)) fill(stack->back());
 }
 
 // Below: what PyTorch has for CUDA only.
@@ -182,6 +197,8 @@ struct NoWarnings final : c10::WarningHandler {
 };
 
 }  // namespace
+
+void fill_uninitialized(int64_t byte) { uninitialized_byte = byte; }
 
 void register_operators() {
   NoWarnings quiet;
