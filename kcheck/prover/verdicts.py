@@ -91,7 +91,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
             parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
             groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
             started = time.process_time()  # what the compiler of the kernel takes does not count
-            for name, found in _of_variant(variant, max(seconds - spent, 0.0)).items():
+            for name, found in _of_variant(variant, max(seconds - spent, 0.0), seconds).items():
                 reasons[name] += found
             spent += time.process_time() - started
             if all(reasons[name] for name in CHECKS):
@@ -113,11 +113,15 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     return Proved(spec, tuple(proofs), told(spec), count, spent)
 
 
-def _of_variant(variant: SpecVariant, seconds: float) -> dict[str, list[Reason]]:
-    """The reasons why checks of one compiled kernel are not proved."""
+def _of_variant(variant: SpecVariant, seconds: float, limit: float) -> dict[str, list[Reason]]:
+    """The reasons why checks of one compiled kernel are not proved.
+
+    Args:
+        seconds: what is left of the limit of all kernels of the spec.
+    """
     terms = Terms()
     prover = Prover(terms, seconds)
-    late = {name: [Reason(f"it takes longer than {SECONDS:g} s")] for name in CHECKS}
+    late = {name: [Reason(f"it takes longer than {limit:g} s")] for name in CHECKS}
     try:
         q = execute(variant, terms, prover)
     except Unsupported as stopped:
