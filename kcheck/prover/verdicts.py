@@ -14,7 +14,7 @@ from kcheck.model import OpSpec, Span
 from kcheck.prover.checks import Doubt, ProofChecks
 from kcheck.prover.kernel import execute, missing_class
 from kcheck.prover.model import Unsupported
-from kcheck.prover.prover import ProofTimeout, Prover
+from kcheck.prover.prover import Answers, ProofTimeout, Prover
 from kcheck.prover.terms import Formula, Poly, Terms, atoms_below
 from kcheck.prover.variants import SpecVariant, variants
 from kcheck.ptx.syntax.ast import Loc, Operation
@@ -85,13 +85,14 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     reasons: dict[str, list[Reason]] = {name: [] for name in CHECKS}
     count, spent = 0, 0.0
     groups: dict[tuple[object, ...], list[SpecVariant]] = {}
+    answers: Answers = {}
     try:
         for variant in variants(spec, device):
             count += 1
             parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
             groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
             started = time.process_time()  # what the compiler of the kernel takes does not count
-            for name, found in _of_variant(variant, max(seconds - spent, 0.0), seconds).items():
+            for name, found in _of_variant(variant, max(seconds - spent, 0.0), seconds, answers).items():
                 reasons[name] += found
             spent += time.process_time() - started
             if all(reasons[name] for name in CHECKS):
@@ -113,14 +114,14 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     return Proved(spec, tuple(proofs), told(spec), count, spent)
 
 
-def _of_variant(variant: SpecVariant, seconds: float, limit: float) -> dict[str, list[Reason]]:
+def _of_variant(variant: SpecVariant, seconds: float, limit: float, answers: Answers) -> dict[str, list[Reason]]:
     """The reasons why checks of one compiled kernel are not proved.
 
     Args:
         seconds: what is left of the limit of all kernels of the spec.
     """
     terms = Terms()
-    prover = Prover(terms, seconds)
+    prover = Prover(terms, seconds, answers)
     late = {name: [Reason(f"it takes longer than {limit:g} s")] for name in CHECKS}
     try:
         q = execute(variant, terms, prover)
