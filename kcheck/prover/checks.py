@@ -192,6 +192,23 @@ class ProofChecks:
                     yield Doubt(f"32-bit arithmetic may wrap: {cause}", fix, widening.operation, answer.values)
                     break
 
+    # --- what the checks rest on
+
+    def rests_on_loads(self, check: str) -> bool:
+        """Whether the answer of synccheck or overflow depends on elements of an array, which an access outside of
+        another array may change."""
+        terms, trace = self.terms, self.q.trace
+        if check == "overflow":
+            any_value = terms.fresh("any value", (None, None))
+            asked = [w.path for w in trace.widenings]
+            asked += [terms.compare("eq", w.value, any_value) for w in trace.widenings]
+        else:
+            asked = [branch.path for branch in trace.branches] + [meeting.path for meeting in trace.meetings]
+            asked += [branch.condition for branch in trace.branches]
+        seen: set[object] = set()
+        known = self.prover.with_facts(asked)
+        return any(atom.kind == "load" for condition in known for atom in atoms_below(condition, seen))
+
     # --- synccheck
 
     def synccheck(self) -> list[Doubt]:

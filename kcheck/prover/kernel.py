@@ -28,6 +28,8 @@ from kcheck.ptx.syntax.types import TYPES
 _ALIGNMENT = 256
 _MOST_STRIDE = 1 << 45
 _CLASS_SECONDS = 5.0
+_SMALL = 4096
+"""Sizes up to this are preferred for a case that only has to be compiled."""
 
 
 @dataclass(slots=True)
@@ -202,6 +204,31 @@ class _Builder:
         count = variable.count if variable.count is not None else len(variable.initial)
         return self.terms.number(count * TYPES[variable.type].bytes)
 
+    def stride_facts(self) -> list[Formula]:
+        """How strides that are separate variables depend on each other, if all layouts of their array put gaps
+        between rows (:func:`kcheck.generator.layouts.geometry`)."""
+        terms, spec, found = self.terms, self.variant.spec, []
+        for name, region in self.q.arrays.items():
+            array = spec.inputs.get(name) or spec.outputs[name]
+            own = [n for n in array.layouts if n not in ("contiguous", "offset")]
+            if self.variant.layouts[name] != "any" or not set(own) <= {"strided", "padded"}:
+                continue
+            ways = []
+            for layout in own:
+                low, high, pad = (2, 3, (1, 3)) if layout == "strided" else (1, 1, (1, 7))
+                least, most = terms.number(low), terms.number(high)
+                rows = []
+                for axis in reversed(range(len(region.shape))):
+                    stride = terms.exact_quotient(region.strides[axis], region.itemsize)
+                    assert stride is not None
+                    rows += [terms.compare("ge", stride, least), terms.compare("le", stride, most)]
+                    step = terms.product(stride, terms.most(region.shape[axis], terms.one))
+                    a, b = pad if layout == "strided" or axis == len(region.shape) - 1 else (0, 0)
+                    least, most = terms.sum(step, terms.number(a)), terms.sum(step, terms.number(b))
+                ways.append(terms.all(rows))
+            found.append(terms.any(ways))
+        return found
+
     # --- parameters
 
     def _parameters(self, slots: tuple[ParamSlot, ...]) -> tuple[dict[int, Poly], dict[str, int]]:
@@ -374,28 +401,48 @@ def stride_ranges(layouts: Sequence[str], shape: Sequence[Poly]) -> list[tuple[i
     return found or [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
 
 
-def missing_class(found: Sequence[SpecVariant]) -> str:
-    """A combination of the classes of integers for which Triton would compile another kernel than those found, in
-    words; empty if a case of each combination that the spec allows was found.
+@dataclass(frozen=True, slots=True)
+class MissingClass:
+    """Integers for which Triton would compile another kernel than those that were found.
+
+    Attributes:
+        classes: by the number of an argument.
+        values: sizes and params that give them; empty if none are known.
+    """
+
+    classes: Mapping[int, str]
+    values: Mapping[str, int]
+
+    def __str__(self) -> str:
+        told = {"1": "is 1", "16": "is a multiple of 16", "": "is neither 1 nor a multiple of 16"}
+        return ", ".join(f"argument {n + 1} {told[word]}" for n, word in self.classes.items())
+
+
+def missing_class(found: Sequence[SpecVariant]) -> MissingClass | None:
+    """A combination of the classes of integers that the spec allows and that none of the kernels is compiled for;
+    None if there is no other.
 
     Args:
         found: kernels that differ in nothing else.
     """
     terms = Terms()
     builder = _Builder(found[0], terms, Prover(terms, _CLASS_SECONDS))
-    spec, q = found[0].spec, builder.q
+    q, numbers = builder.q, sorted(found[0].classes)
     builder._assume()
-    numbers = sorted(found[0].classes)
+    strides = builder.stride_facts()
+    dims = [name for name in found[0].spec.dims if name in q.assumptions.names]
+    small = [terms.compare("le", q.assumptions.names[name], terms.number(_SMALL)) for name in dims]
     seen = {tuple(variant.classes[n] for n in numbers) for variant in found}
     for words in product(("1", "16", ""), repeat=len(numbers)):
         if words in seen:
             continue
-        conditions = class_conditions(q, found[0], dict(zip(numbers, words, strict=True)))
-        if builder.prover.together(conditions).kind != "no":
-            assert spec.launch is not None
-            told = {"1": "is 1", "16": "is a multiple of 16", "": "is neither 1 nor a multiple of 16"}
-            return ", ".join(f"argument {n + 1} {told[w]}" for n, w in zip(numbers, words, strict=True))
-    return ""
+        classes = dict(zip(numbers, words, strict=True))
+        conditions = [*class_conditions(q, found[0], classes), *strides]
+        answer = builder.prover.together(conditions)
+        if answer.kind != "no":
+            easier = builder.prover.together([*conditions, *small])
+            return MissingClass(classes, easier.values or answer.values)
+    return None
 
 
 def class_conditions(q: Question, variant: SpecVariant, classes: Mapping[int, str]) -> list[Formula]:

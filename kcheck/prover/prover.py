@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -77,6 +78,16 @@ class Prover:
         self.pairs: Callable[[list[Atom]], list[Formula]] = lambda loads: []
         """What is known about pairs of the loads in a question."""
 
+    @contextmanager
+    def part_of_time(self, part: float) -> Iterator[None]:
+        """Allow only a part of the time that is left, from 0 to 1."""
+        whole, now = self._deadline, time.process_time()
+        self._deadline = now + part * (whole - now)
+        try:
+            yield
+        finally:
+            self._deadline = whole
+
     def add(self, condition: Formula, about: Iterable[Atom] | None = None) -> None:
         """A condition that holds, whenever one of its variables occurs in a question.
 
@@ -131,7 +142,7 @@ class Prover:
         if time.process_time() > self._deadline:
             raise ProofTimeout
         self.questions += 1
-        found = self._answered(self._with_facts(parts), steps)
+        found = self._answered(self.with_facts(parts), steps)
         self._known[key] = found, steps
         return found
 
@@ -159,7 +170,7 @@ class Prover:
             found = exact if exact.kind != "unknown" else UNKNOWN
         return found
 
-    def _with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
+    def with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
         """The conditions, and what is known about their atoms."""
         found = dict.fromkeys(parts)
         seen: set[object] = set()

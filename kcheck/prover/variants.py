@@ -41,6 +41,8 @@ from kcheck.symbolic import names as names_in
 _MOST = 48
 _MOST_SIZES = 1 << 14
 _SEEDS = 30
+_CLASS_SEEDS = 60
+"""The cases that are drawn with given sizes: the layouts leave strides open."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -327,6 +329,44 @@ def _launched(
             break
     if none:
         raise Unsupported("no case with these layouts and dtypes launches the kernel")
+
+
+def of_classes(
+    variant: SpecVariant, device: Device, classes: Mapping[int, str], values: Mapping[str, int]
+) -> SpecVariant | None:
+    """The kernel that Triton compiles for other classes of integers; None if no case of them was found.
+
+    Args:
+        variant: the same kernel for some classes.
+        values: sizes and params that give these.
+    """
+    spec, case = variant.spec, variant.arrays.case
+    dims = {
+        n: values[n] for n, dim in spec.dims.items() if n in values and isinstance(dim.domain, Range | Choices)
+    }
+    params = {n: values[n] for n, param in spec.params.items() if param.expr is None and n in values}
+    drawn = {n: v for n, v in case.params.items() if n in variant.params and spec.params[n].expr is None}
+    example = Example(
+        spec.span,
+        dims=dims,
+        dtypes=variant.dtypes,
+        layouts={name: case.layouts[name] for name in _owned(spec)},
+        params={**params, **drawn},
+    )
+    expander = Expander(spec)
+    for n in range(_CLASS_SEEDS):
+        seed = derive(spec.seed, f"prove_class_{n}")
+        try:
+            arrays = materialize(spec, expander.case(seed, "prove", example))
+        except SpecError:
+            continue
+        if _classes(spec, arrays) != tuple(classes.values()):
+            continue
+        found = _taken(spec, device, arrays)
+        if found is not None:
+            slots, given = _slots(spec, found, arrays)
+            return replace(variant, arrays=arrays, launch=found, slots=slots, classes=given)
+    return None
 
 
 def _classes(spec: OpSpec, arrays: CaseArrays) -> tuple[str, ...]:

@@ -100,6 +100,17 @@ ROWS = """
 """
 """16 rows of 16 bytes: only the first 16 lanes give an address."""
 
+WRITES_OUTSIDE = """
+    mov.u32 %r6, %r0;
+    setp.eq.u32 %p0, %r6, 7;
+    @%p0 bra END;
+    bar.sync 0;
+    mul.wide.u32 %a9, %r4, 4;
+    add.u64 %a2, %a1, %a9;
+    st.global.u32 [%a2], %r6;
+"""
+"""No guard at the end of ``y``; all threads of a block come to the barrier, or none."""
+
 PAIRS = {
     "unrolled": (UNROLLED, "%r0, 3;", "%r0, 1;", "memcheck"),
     "unrolled too far": (UNROLLED, "[%a2+12]", "[%a2+16]", "memcheck"),
@@ -151,6 +162,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         kernel(folder, name, body)
         kernel(folder, f"{name} twin", body.replace(old, new))
     kernel(folder, "copied and read", COPIED + "    ld.shared.f32 %f0, [%a5];\n")
+    kernel(folder, "outside", WRITES_OUTSIDE)
+    kernel(folder, "outside and loads", WRITES_OUTSIDE.replace("mov.u32 %r6, %r0", "ld.global.u32 %r6, [%a0]"))
     for name, high in CONTENTS.items():
         kernel_of_contents(folder, name, high)
     specs = [path.name for path in sorted(folder.glob("*.yaml")) if path.stem != "kcheck"]
@@ -178,6 +191,13 @@ def test_an_asynchronous_copy_is_in_no_order(verdicts: Verdicts) -> None:
     """Even after the wait, what it writes is not proved to be free of races."""
     assert verdicts["copied and read"]["memcheck"] == "proved"
     assert verdicts["copied and read"]["racecheck"] == "undecided"
+
+
+def test_what_writes_outside_may_change_what_a_branch_loads(verdicts: Verdicts) -> None:
+    """A barrier behind a branch on ``N`` is proved even so; one behind a branch on ``x[0]`` is not."""
+    assert [verdicts[name]["memcheck"] for name in ("outside", "outside and loads")] == ["undecided"] * 2
+    assert verdicts["outside"]["synccheck"] == "proved"
+    assert verdicts["outside and loads"]["synccheck"] == "undecided"
 
 
 @pytest.mark.parametrize(("name", "word"), [("in the example", "proved"), ("beyond it", "undecided")])

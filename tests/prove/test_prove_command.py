@@ -135,6 +135,19 @@ def test_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
     assert "give x a distribution" in reason["fix"]
 
 
+def test_a_limit_of_time_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """Not the default one."""
+    project(tmp_path)
+    code = (
+        "from pathlib import Path; from kcheck.device import choose_for; from kcheck.specfile import load_spec; "
+        "from kcheck.prover.verdicts import decide; spec = load_spec(Path('specs/copy.yaml')); "
+        "found = decide(spec, choose_for([spec], 'cpu'), 0.0); "
+        "print({reason.message for proof in found.proofs for reason in proof.reasons})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "{'it takes longer than 0 s'}\n", done.stderr
+
+
 def test_strict_counts_undecided_as_a_failure(tmp_path: Path) -> None:
     """Exit 0 without it."""
     folder = project(tmp_path, more="membar.gl;\n    brkpt;")
