@@ -129,6 +129,8 @@ class SymbolicExecution:
         self._loaded = loaded
         self._steps = 0
         self._forks = forks(cfg)
+        self._after = control.postdominators(cfg)
+        self._divided: dict[int, set[int]] = {}
         self.decisions: dict[int, Formula] = {}
         """By block, the condition of the branch at its end, in the iteration that is executed."""
         self._paths: dict[int, Formula] = {}
@@ -250,6 +252,7 @@ class SymbolicExecution:
                 return []
             stops = self._predicate(end, registers)
             self._note_branch(end, stops, path, n)
+            self.decisions[n] = stops
             rest = self.terms.all((path, self.terms.negated(stops)))
             return [Edge(n, s, rest, registers) for s in block.successors]
         if end.opcode in ("bar", "barrier"):
@@ -650,12 +653,26 @@ class SymbolicExecution:
         for at, element in enumerate(targets):
             if isinstance(element, Register):
                 where = self.terms.sum(address, self.terms.number(at * size))
-                registers[element.name] = self._memory_value(i, where, space, size, signed, path)
+                together = path.level <= BLOCK or self._is_together(i, registers, n)
+                registers[element.name] = self._memory_value(i, where, size, signed, path, together)
+
+    def _is_together(self, i: Instruction, registers: Registers, n: int) -> bool:
+        """Whether all threads of a block execute an instruction, or none: no branch that threads may take
+        differently leads to it."""
+        if self._predicate(i, registers).level > BLOCK:
+            return False
+        for at, condition in self.decisions.items():
+            if condition.level > BLOCK:
+                if at not in self._divided:
+                    self._divided[at] = control.divided(self.cfg, at, self._after)
+                if n in self._divided[at]:
+                    return False
+        return True
 
     def _memory_value(
-        self, i: Instruction, where: Poly, space: str, size: int, signed: bool, path: Formula
+        self, i: Instruction, where: Poly, size: int, signed: bool, path: Formula, together: bool
     ) -> Poly:
-        """What a load returns."""
+        """What a load returns; ``together``: whether all threads of a block execute it, or none."""
         region = self.region_of(where)
         b = self.bits(path)
         if region is not None and region.is_read_only:
@@ -663,7 +680,7 @@ class SymbolicExecution:
             if found is not None:
                 return found
         level = THREAD
-        uniform = where.level <= BLOCK and path.level <= BLOCK and self.divergent.isdisjoint(self.inside)
+        uniform = where.level <= BLOCK and together and self.divergent.isdisjoint(self.inside)
         if uniform and region is not None and region.space == "shared":
             level = BLOCK
         is_signed = signed or size == 4

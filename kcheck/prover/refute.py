@@ -38,7 +38,7 @@ def refute(proved: Proved, device: Device) -> Refuted:
     """
     undecided = [proof for proof in proved.proofs if proof.word == "undecided"]
     spec = proved.spec
-    if not undecided or spec.function is not None or spec.launch is None:
+    if not undecided or spec.function is not None:
         return Refuted(proved)
     events: list[Event] = []
     found: dict[str, tuple[Case, str]] = {}

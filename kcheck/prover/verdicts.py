@@ -156,20 +156,25 @@ def _of_variant(
         "memcheck": checks.memcheck,
         "racecheck": checks.racecheck,
     }
+    assumes_order = _assumes_order(checks)
     for name, way in ways.items():
         # The first two are quick. The others leave time for the next kernel.
         with prover.part_of_time(1.0 if name in ("synccheck", "overflow") else 0.5):
-            found[name] = [] if name in failed else _reasons(way, late)
-    if found["memcheck"] or "memcheck" in failed:
+            skips = name in failed and not (name == "racecheck" and assumes_order)
+            found[name] = [] if skips else _reasons(way, late)
+    is_inside = not found["memcheck"] and "memcheck" not in failed
+    if not is_inside:
         # An access outside its array may be anywhere, and load anything.
         outside = Reason("memcheck is not proved, so an access may be in another array")
         found["racecheck"] = found["racecheck"] or [outside]
         for name in ("synccheck", "overflow"):
             if not found[name] and checks.rests_on_loads(name):
                 found[name] = [outside]
-    if (found["racecheck"] or "racecheck" in failed) and not found["synccheck"] and _assumes_order(checks):
+    if assumes_order and not found["synccheck"] and not (is_inside and checks.shared_is_ordered):
         q.ordered = False
         found["synccheck"] = _reasons(checks.synccheck, late)
+        if found["synccheck"] and not found["racecheck"]:
+            found["racecheck"] = [Reason("synccheck is not proved, so barriers may not order accesses")]
     return found
 
 
