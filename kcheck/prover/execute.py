@@ -646,7 +646,7 @@ class SymbolicExecution:
         target, source = i.operands[0], i.operands[1]
         targets = target.elements if isinstance(target, Vector) else (target,)
         if space == "param":
-            self._load_parameter(i, targets, source, size, signed, registers)
+            self._load_parameter(i, targets, source, size, signed, registers, path)
             return
         address = self._address(source, registers, i)
         self._note(i, "read", space, address, size * count, path, n, loops)
@@ -654,7 +654,14 @@ class SymbolicExecution:
             if isinstance(element, Register):
                 where = self.terms.sum(address, self.terms.number(at * size))
                 together = path.level <= BLOCK or self._is_together(i, registers, n)
-                registers[element.name] = self._memory_value(i, where, size, signed, path, together)
+                value = self._memory_value(i, where, size, _is_signed(element, size, signed), path, together)
+                registers[element.name] = self._extended(element, value, size, signed, path)
+
+    def _extended(self, register: Register, value: Value, size: int, signed: bool, path: Formula) -> Value:
+        """What a register holds after a load: one that is wider gets the number, and not only the bits."""
+        if isinstance(value, Poly) and TYPES[register.type].bits > 8 * size:
+            return self.bits(path).read(value, signed, 8 * size)
+        return value
 
     def _is_together(self, i: Instruction, registers: Registers, n: int) -> bool:
         """Whether all threads of a block execute an instruction, or none: no branch that threads may take
@@ -683,8 +690,7 @@ class SymbolicExecution:
         uniform = where.level <= BLOCK and together and self.divergent.isdisjoint(self.inside)
         if uniform and region is not None and region.space == "shared":
             level = BLOCK
-        is_signed = signed or size == 4
-        value = self.terms.fresh(f"value at line {_line(i)}", type_range(is_signed, 8 * size), level)
+        value = self.terms.fresh(f"value at line {_line(i)}", type_range(signed, 8 * size), level)
         if level == BLOCK:
             next(value.atoms()).needs_order = True
         self.scoped(value)
@@ -705,6 +711,7 @@ class SymbolicExecution:
         size: int,
         signed: bool,
         registers: Registers,
+        path: Formula,
     ) -> None:
         if not isinstance(source, Address) or not isinstance(source.base, Symbol):
             raise Unsupported("a parameter is read at a computed address", i)
@@ -717,13 +724,15 @@ class SymbolicExecution:
                 value: Value | None = self._parameters.get(self._offsets[name] + offset)
                 if value is None:
                     value = self.terms.function(
-                        "parameter", (name, offset, size), type_range(signed or size == 4, 8 * size)
+                        "parameter",
+                        (name, offset, size),
+                        type_range(_is_signed(element, size, signed), 8 * size),
                     )
             else:
                 value = registers.get(f"{STORED}{name}+{offset}")
                 if value is None:
                     value = self._anything(element, name)
-            registers[element.name] = value
+            registers[element.name] = self._extended(element, value, size, signed, path)
 
     def _store(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, _ = self._form(i)
@@ -745,6 +754,11 @@ class SymbolicExecution:
         self._note(i, kind, space, self._address(where, registers, i), size * count, path, n, loops)
         if i.opcode == "atom":
             self._havoc(i, registers)
+
+
+def _is_signed(register: Register, size: int, signed: bool) -> bool:
+    """Whether the bits of a load count as a signed number; in a register of their width, either is right."""
+    return signed or (size == 4 and TYPES[register.type].bits <= 32)
 
 
 def _line(i: Operation) -> int:

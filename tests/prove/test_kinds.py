@@ -152,6 +152,28 @@ def kernel_of_contents(folder: Path, name: str, high: int) -> None:
     spec.write_text(text + f"examples: [{{dims: {{N: 5}}, values: {{x: {{integers: [0, {high}]}}}}}}]\n")
 
 
+LOADS = {
+    "byte": ("uint8", "[0, 255]", "ld.global.u8 %r7, [%a2]; cvt.u64.u32 %a5, %r7;"),
+    "byte twin": ("uint8", "[0, 255]", "ld.global.s8 %r7, [%a2]; cvt.s64.s32 %a5, %r7;"),
+    "word": ("int32", "[-1, 0]", "ld.global.s32 %a5, [%a2]; add.u64 %a5, %a5, 1;"),
+    "word twin": ("int32", "[-1, 0]", "ld.global.u32 %a5, [%a2]; add.u64 %a5, %a5, 1;"),
+}
+"""A load that extends to a wider register, with the sign of the array's dtype, and without it."""
+
+
+def kernel_that_extends(folder: Path, name: str) -> None:
+    """Write a kernel that reads the shared memory at an element of ``x``, and its spec."""
+    dtype, values, load = LOADS[name]
+    step = f"mul.wide.u32 %a9, %r4, {4 if dtype == 'int32' else 1}; add.u64 %a2, %a0, %a9;"
+    body = f"    setp.ge.u32 %p0, %r4, %r0;\n    @%p0 bra END;\n    {step}\n    {load}\n"
+    kernel(
+        folder, name, body + "    mov.u64 %a4, tile;\n    add.u64 %a6, %a4, %a5;\n    ld.shared.u8 %r8, [%a6];\n"
+    )
+    spec = folder / f"{name}.yaml"
+    new = f"x: {{shape: [N], dtype: {dtype}, values: {{integers: {values}}}}}"
+    spec.write_text(spec.read_text().replace("x: {shape: [N], dtype: float32}", new))
+
+
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     """Of all kernels, decided in one process, which has not imported the simulator."""
@@ -162,6 +184,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         kernel(folder, name, body)
         kernel(folder, f"{name} twin", body.replace(old, new))
     kernel(folder, "copied and read", COPIED + "    ld.shared.f32 %f0, [%a5];\n")
+    for name in LOADS:
+        kernel_that_extends(folder, name)
     kernel(folder, "outside", WRITES_OUTSIDE)
     kernel(folder, "outside and loads", WRITES_OUTSIDE.replace("mov.u32 %r6, %r0", "ld.global.u32 %r6, [%a0]"))
     for name, high in CONTENTS.items():
@@ -185,6 +209,13 @@ def test_a_kernel_is_proved_and_its_twin_is_not(verdicts: Verdicts, name: str, c
     """For the check that the twin breaks."""
     assert verdicts[name][check] == "proved"
     assert verdicts[f"{name} twin"][check] == "undecided"
+
+
+@pytest.mark.parametrize("name", ["byte", "word"])
+def test_a_load_extends_the_sign_that_it_names(verdicts: Verdicts, name: str) -> None:
+    """Not that of the array: 255 is -1 as a signed byte, and -1 is 2**32 - 1 as an unsigned word."""
+    assert verdicts[name]["memcheck"] == "proved"
+    assert verdicts[f"{name} twin"]["memcheck"] == "undecided"
 
 
 def test_an_asynchronous_copy_is_in_no_order(verdicts: Verdicts) -> None:
