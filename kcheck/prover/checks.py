@@ -8,7 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
 from kcheck.prover.model import Meeting, Region, SymbolicAccess, SymbolicBranch
 from kcheck.prover.pairs import Renaming, Sharing, sharings
-from kcheck.prover.places import SplitOffset, indices, places, shifted, views
+from kcheck.prover.places import SplitOffset, indices, places, shifted, views, with_remainders
 from kcheck.prover.terms import THREAD, Atom, Formula, Poly, atoms_below
 from kcheck.ptx.analysis.cfg import divided, postdominators
 from kcheck.ptx.syntax.ast import Operation
@@ -121,8 +121,14 @@ class ProofChecks:
     def _index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
         if not region.shape or size % region.itemsize:
             return None
-        found = (self._index_in(view, place, size // region.itemsize) for view in views(self.terms, region))
-        return next((index for index in found if index is not None), None)
+        offsets = dict.fromkeys((place.offset, with_remainders(self.terms, self.prover, place)))
+        for view in views(self.terms, region):
+            for offset in offsets:
+                split = SplitOffset(region, offset, place.path)
+                index = self._index_in(view, split, size // region.itemsize)
+                if index is not None:
+                    return index
+        return None
 
     def _index_in(self, region: Region, place: SplitOffset, wide: int) -> tuple[Poly, ...] | None:
         """The index along each axis of a view.

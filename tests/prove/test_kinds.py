@@ -79,6 +79,23 @@ DIVIDED = f"""
 """
 """Row ``i / N`` and column ``i % N`` where ``i < N * N``."""
 
+ROWS_OF_A_BATCH = """
+    mul.lo.u32 %r6, %r0, 4;
+    setp.ge.u32 %p0, %r4, %r6;
+    @%p0 bra END;
+    div.u32 %r7, %r4, %r0;
+    mul.lo.u32 %r8, %r7, %r0;
+    sub.u32 %r9, %r4, %r8;
+    mad.lo.u32 %r10, %r7, 3, 2;
+    mad.lo.u32 %r11, %r10, %r0, %r9;
+    mul.wide.u32 %a9, %r11, 4;
+    add.u64 %a2, %a1, %a9;
+    st.global.f32 [%a2], 0f00000000;
+"""
+"""``y[i / N, 2, i % N]`` of ``y: [4, 3, N]``."""
+
+ROWS_TWINS = {"rows of a batch": "3, 2;", "rows outside": "3, 3;", "one row": "0, 2;"}
+
 COPIED = """
     mov.u64 %a4, tile;
     mul.wide.u32 %a9, %r1, 4;
@@ -184,6 +201,11 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         kernel(folder, name, body)
         kernel(folder, f"{name} twin", body.replace(old, new))
     kernel(folder, "copied and read", COPIED + "    ld.shared.f32 %f0, [%a5];\n")
+    for name, row in ROWS_TWINS.items():
+        kernel(folder, name, ROWS_OF_A_BATCH.replace("3, 2;", row))
+        spec = folder / f"{name}.yaml"
+        text = spec.read_text().replace('y: {shape: ["N"]', "y: {shape: [4, 3, N]")
+        spec.write_text(text.replace("ceildiv(N * N, 32)", "ceildiv(4 * N, 32)"))
     for name in LOADS:
         kernel_that_extends(folder, name)
     kernel(folder, "outside", WRITES_OUTSIDE)
@@ -216,6 +238,19 @@ def test_a_load_extends_the_sign_that_it_names(verdicts: Verdicts, name: str) ->
     """Not that of the array: 255 is -1 as a signed byte, and -1 is 2**32 - 1 as an unsigned word."""
     assert verdicts[name]["memcheck"] == "proved"
     assert verdicts[f"{name} twin"]["memcheck"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("name", "memcheck", "racecheck"),
+    [
+        ("rows of a batch", "proved", "proved"),
+        ("rows outside", "undecided", "undecided"),
+        ("one row", "proved", "undecided"),
+    ],
+)
+def test_rows_and_columns_of_one_number(verdicts: Verdicts, name: str, memcheck: str, racecheck: str) -> None:
+    """With an axis between them, the column is ``i - N * (i / N)`` in the address."""
+    assert (verdicts[name]["memcheck"], verdicts[name]["racecheck"]) == (memcheck, racecheck)
 
 
 def test_an_asynchronous_copy_is_in_no_order(verdicts: Verdicts) -> None:
