@@ -52,6 +52,15 @@ class ProofChecks:
         self.shared_is_ordered = False
         """Whether racecheck found no race in shared memory."""
 
+    def changed_inputs(self) -> Iterator[Doubt]:
+        """The writes of inputs that are assumed not to change."""
+        for access in self.q.trace.accesses:
+            regions = [place.region for place in self._places(access)] if access.kind != "read" else []
+            for region in regions:
+                if region is not None and region.is_read_only:
+                    why = f"writes {region.name}, which the spec does not name as an output"
+                    yield Doubt(why, f"add mutates: [{region.name}]", access.operation, {})
+
     # --- memcheck
 
     def memcheck(self) -> Iterator[Doubt]:

@@ -149,6 +149,8 @@ def _of_variant(
     except ProofTimeout:
         return {name: [late] for name in CHECKS}
     checks = ProofChecks(q, variant.spec.allow_races)
+    if changed := _reasons(checks.changed_inputs, late):
+        return dict.fromkeys(CHECKS, changed)
     found: dict[str, list[Reason]] = {}
     ways: dict[str, Callable[[], Iterable[Doubt]]] = {
         "synccheck": checks.synccheck,
