@@ -244,6 +244,8 @@ def _launches(
         found = _all_taken(spec, device, arrays)
         if len(found) < len(path.launches) or len(found) % len(path.launches):
             raise Unsupported("the launcher launches something else than what its code says")
+        if any(launch.cooperative for launch in found):
+            raise Unsupported("blocks wait for each other")
         for number in range(len(path.launches)):
             yield SpecVariant(
                 spec, arrays, found[number], case.dtypes, kinds, {}, {}, (), {}, {}, replace(way, number=number)
