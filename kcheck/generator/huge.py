@@ -34,13 +34,14 @@ class HugeSizes:
         self._solver = Solver(spec.dims, spec.constraints)
         self._room = Room(spec, self._solver)
         self._domains = drawn_domains(spec)
-        self._possible = spec.huge and _can_be_sampled(spec) and not self._room.always_fits
+        self.is_possible = spec.huge and _can_be_sampled(spec) and not self._room.always_fits
+        """Whether a case may be huge."""
         self._found: list[Sizes] | None = None
 
     def sizes(self, number: int) -> Sizes | None:
         """The sizes of every dim of a huge case, derived ones too; None if there are fewer."""
         if self._found is None:
-            self._found = list(self._all()) if self._possible else []
+            self._found = list(self._all()) if self.is_possible else []
         return self._found[number] if number < len(self._found) else None
 
     def is_huge(self, sizes: Mapping[str, int]) -> bool:

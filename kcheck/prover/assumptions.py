@@ -62,13 +62,17 @@ class Assumptions:
             self._add_param(name, param, params)
         for constraint in spec.constraints:
             self._assume(constraint.text)
-        assert spec.launch is not None
-        self.grid = self._three([e.text for e in spec.launch.grid], "grid")
-        self.block = self._three([e.text for e in spec.launch.block], "block")
-        if spec.launch.shared is not None:
-            self.shared = self._value(spec.launch.shared.text, "shared")
-        for size in (*self.grid, *self.block):
-            self.prover.add(terms.compare("ge", size, terms.one))
+        if spec.launch is not None:
+            grid = self._three([e.text for e in spec.launch.grid], "grid")
+            block = self._three([e.text for e in spec.launch.block], "block")
+            own = None if spec.launch.shared is None else self._value(spec.launch.shared.text, "shared")
+            self.launched(grid, block, own)
+
+    def launched(self, grid: tuple[Poly, ...], block: tuple[Poly, ...], shared: Poly | None) -> None:
+        """Note the sizes of the launch; ``shared``: bytes of dynamic shared memory."""
+        self.grid, self.block, self.shared = grid, block, shared
+        for size in (*grid, *block):
+            self.prover.add(self.terms.compare("ge", size, self.terms.one))
 
     def _three(self, texts: Sequence[str], what: str) -> tuple[Poly, ...]:
         found = [self._value(text, f"{what}.{'xyz'[n]}") for n, text in enumerate(texts)]
@@ -146,12 +150,12 @@ class Assumptions:
             case Unary(operator="-" | "+" as sign, operand=operand):
                 return terms.scaled(self.value(operand), -1 if sign == "-" else 1)
             case Binary(operator=operator, left=left, right=right):
-                return self._binary(operator, self.value(left), self.value(right))
+                return self.binary(operator, self.value(left), self.value(right))
             case FunctionCall(function=function, arguments=arguments):
                 return self._call(function, arguments)
         raise NoTerm
 
-    def _binary(self, operator: str, a: Poly, b: Poly) -> Poly:
+    def binary(self, operator: str, a: Poly, b: Poly) -> Poly:
         terms = self.terms
         if operator == "+":
             return terms.sum(a, b)
@@ -184,7 +188,7 @@ class Assumptions:
             return found
         if function == "ceildiv":
             a, b = given
-            return self._binary("//", terms.sum(a, b, terms.number(-1)), b)
+            return self.binary("//", terms.sum(a, b, terms.number(-1)), b)
         if function == "abs":
             return terms.most(given[0], terms.scaled(given[0], -1))
         if function == "next_pow2":

@@ -5,7 +5,8 @@ A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.
 
 from __future__ import annotations
 
-from kcheck.prover.prover import Prover, inside
+from kcheck.prover.forms import inside
+from kcheck.prover.prover import Prover
 from kcheck.prover.terms import Atom, Formula, Poly, Terms
 
 _STEPS = 40_000
@@ -301,7 +302,12 @@ def _zeros(a: Poly) -> int:
 
 
 def _ordered(a: Poly, b: Poly) -> tuple[Poly, Poly]:
-    return (a, b) if id(a) <= id(b) else (b, a)
+    return (a, b) if _place(a) <= _place(b) else (b, a)
+
+
+def _place(a: Poly) -> list[tuple[list[int], int]]:
+    """What orders terms, in the same way each time."""
+    return [([atom.serial for atom in monomial], factor) for monomial, factor in a.terms]
 
 
 def _single(a: Poly, kind: str) -> Atom | None:

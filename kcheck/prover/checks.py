@@ -8,9 +8,9 @@ from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
 from kcheck.prover.model import Meeting, Region, SymbolicAccess, SymbolicBranch
 from kcheck.prover.pairs import Renaming, Sharing, sharings
-from kcheck.prover.places import SplitOffset, indices, places, shifted, views
+from kcheck.prover.places import SplitOffset, indices, places, shifted, views, with_remainders
 from kcheck.prover.terms import THREAD, Atom, Formula, Poly, atoms_below
-from kcheck.ptx.analysis.cfg import postdominators
+from kcheck.ptx.analysis.cfg import divided, postdominators
 from kcheck.ptx.syntax.ast import Operation
 
 
@@ -49,6 +49,17 @@ class ProofChecks:
         self._indices: dict[tuple[object, ...], tuple[Poly, ...] | None] = {}
         self.converges = False
         """Whether all threads of a block meet at each of its barriers."""
+        self.shared_is_ordered = False
+        """Whether racecheck found no race in shared memory."""
+
+    def changed_inputs(self) -> Iterator[Doubt]:
+        """The writes of inputs that are assumed not to change."""
+        for access in self.q.trace.accesses:
+            regions = [place.region for place in self._places(access)] if access.kind != "read" else []
+            for region in regions:
+                if region is not None and region.is_read_only:
+                    why = f"writes {region.name}, which the spec does not name as an output"
+                    yield Doubt(why, f"add mutates: [{region.name}]", access.operation, {})
 
     # --- memcheck
 
@@ -119,8 +130,14 @@ class ProofChecks:
     def _index(self, region: Region, place: SplitOffset, size: int) -> tuple[Poly, ...] | None:
         if not region.shape or size % region.itemsize:
             return None
-        found = (self._index_in(view, place, size // region.itemsize) for view in views(self.terms, region))
-        return next((index for index in found if index is not None), None)
+        offsets = dict.fromkeys((place.offset, with_remainders(self.terms, self.prover, place)))
+        for view in views(self.terms, region):
+            for offset in offsets:
+                split = SplitOffset(region, offset, place.path)
+                index = self._index_in(view, split, size // region.itemsize)
+                if index is not None:
+                    return index
+        return None
 
     def _index_in(self, region: Region, place: SplitOffset, wide: int) -> tuple[Poly, ...] | None:
         """The index along each axis of a view.
@@ -192,6 +209,25 @@ class ProofChecks:
                     yield Doubt(f"32-bit arithmetic may wrap: {cause}", fix, widening.operation, answer.values)
                     break
 
+    # --- what the checks rest on
+
+    def rests_on_loads(self, check: str) -> bool:
+        """Whether the answer of synccheck or overflow depends on elements of an array, which an access outside of
+        another array may change."""
+        terms, trace = self.terms, self.q.trace
+        if check == "overflow":
+            any_value = terms.fresh("any value", (None, None))
+            asked = [w.path for w in trace.widenings]
+            asked += [terms.compare("eq", w.value, any_value) for w in trace.widenings]
+        else:
+            after = postdominators(self.q.cfg)
+            meets = {meeting.block for meeting in trace.meetings}
+            ways = [b for b in trace.branches if not meets.isdisjoint(divided(self.q.cfg, b.block, after))]
+            asked = [way.path for way in ways] + [way.condition for way in ways]
+        seen: set[object] = set()
+        known = self.prover.with_facts(asked)
+        return any(atom.kind == "load" for condition in known for atom in atoms_below(condition, seen))
+
     # --- synccheck
 
     def synccheck(self) -> list[Doubt]:
@@ -216,7 +252,7 @@ class ProofChecks:
         for branch in self.q.trace.branches:
             if branch.condition.level < THREAD and not self._needs_order(branch.condition):
                 continue
-            reached = self._divided_region(branch.block, after)
+            reached = divided(self.q.cfg, branch.block, after)
             for meeting in (m for n in reached for m in at.get(n, ())):
                 key = (id(branch), meeting.whole_warp)
                 if key not in decided:
@@ -243,19 +279,6 @@ class ProofChecks:
             return
         first = next(m for m in self.q.trace.meetings if m.whole_warp)
         yield Doubt("the last warp of a block may have fewer than 32 lanes", "", first.operation, {}, True)
-
-    def _divided_region(self, block: int, after: Mapping[int, int]) -> set[int]:
-        """The blocks that threads may execute after a branch before they meet again."""
-        end = after.get(block, -1)
-        found: set[int] = set()
-        pending = [s for s in self.q.cfg.blocks[block].successors if s != end]
-        while pending:
-            n = pending.pop()
-            if n in found:
-                continue
-            found.add(n)
-            pending.extend(s for s in self.q.cfg.blocks[n].successors if s != end)
-        return found
 
     def _same_way(self, branch: SymbolicBranch, in_warp: bool) -> bool:
         """Whether two threads of a block (or of a warp) always take the same way."""
@@ -299,10 +322,16 @@ class ProofChecks:
         for access, place in unknown[:1]:
             why, fix = self._unknown_address(place.offset)
             yield Doubt(why, fix, access.operation, {})
-        for base, found in by_region.items():
-            assert base is not None
-            region = self.q.regions[base]
-            yield from self._races(region, found)
+        regions = [(self.q.regions[base], found) for base, found in by_region.items() if base is not None]
+        ordered = not unknown
+        for region, found in regions:
+            for doubt in self._races(region, found) if region.space == "shared" else ():
+                ordered = False
+                yield doubt
+        races = any(region.space == "shared" and self._is_allowed(region) for region in self.q.regions.values())
+        self.shared_is_ordered = ordered and not races
+        for region, found in regions:
+            yield from self._races(region, found) if region.space != "shared" else ()
 
     def _is_allowed(self, region: Region) -> bool:
         return region.name in self._allowed or (region.space == "shared" and "shared" in self._allowed)

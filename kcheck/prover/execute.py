@@ -135,6 +135,8 @@ class SymbolicExecution:
         self._loaded = loaded
         self.steps, self._most_steps = 0, most_steps
         self._forks = forks(cfg)
+        self._after = control.postdominators(cfg)
+        self._divided: dict[int, set[int]] = {}
         self.decisions: dict[int, Formula] = {}
         """By block, the condition of the branch at its end, in the iteration that is executed."""
         self._paths: dict[int, Formula] = {}
@@ -256,6 +258,7 @@ class SymbolicExecution:
                 return []
             stops = self._predicate(end, registers)
             self._note_branch(end, stops, path, n)
+            self.decisions[n] = stops
             rest = self.terms.all((path, self.terms.negated(stops)))
             return [Edge(n, s, rest, registers) for s in block.successors]
         if end.opcode in ("bar", "barrier"):
@@ -677,19 +680,40 @@ class SymbolicExecution:
         target, source = i.operands[0], i.operands[1]
         targets = target.elements if isinstance(target, Vector) else (target,)
         if space == "param":
-            self._load_parameter(i, targets, source, size, signed, registers)
+            self._load_parameter(i, targets, source, size, signed, registers, path)
             return
         address = self._address(source, registers, i)
         self._note(i, "read", space, address, size * count, path, n, loops)
         for at, element in enumerate(targets):
             if isinstance(element, Register):
                 where = self.terms.sum(address, self.terms.number(at * size))
-                registers[element.name] = self._memory_value(i, where, space, size, signed, path)
+                together = path.level <= BLOCK or self._is_together(i, registers, n)
+                value = self._memory_value(i, where, size, _is_signed(element, size, signed), path, together)
+                registers[element.name] = self._extended(element, value, size, signed, path)
+
+    def _extended(self, register: Register, value: Value, size: int, signed: bool, path: Formula) -> Value:
+        """What a register holds after a load: one that is wider gets the number, and not only the bits."""
+        if isinstance(value, Poly) and TYPES[register.type].bits > 8 * size:
+            return self.bits(path).read(value, signed, 8 * size)
+        return value
+
+    def _is_together(self, i: Instruction, registers: Registers, n: int) -> bool:
+        """Whether all threads of a block execute an instruction, or none: no branch that threads may take
+        differently leads to it."""
+        if self._predicate(i, registers).level > BLOCK:
+            return False
+        for at, condition in self.decisions.items():
+            if condition.level > BLOCK:
+                if at not in self._divided:
+                    self._divided[at] = control.divided(self.cfg, at, self._after)
+                if n in self._divided[at]:
+                    return False
+        return True
 
     def _memory_value(
-        self, i: Instruction, where: Poly, space: str, size: int, signed: bool, path: Formula
+        self, i: Instruction, where: Poly, size: int, signed: bool, path: Formula, together: bool
     ) -> Poly:
-        """What a load returns."""
+        """What a load returns; ``together``: whether all threads of a block execute it, or none."""
         region = self.region_of(where)
         b = self.bits(path)
         if region is not None and region.is_read_only:
@@ -697,11 +721,10 @@ class SymbolicExecution:
             if found is not None:
                 return found
         level = THREAD
-        uniform = where.level <= BLOCK and path.level <= BLOCK and self.divergent.isdisjoint(self.inside)
+        uniform = where.level <= BLOCK and together and self.divergent.isdisjoint(self.inside)
         if uniform and region is not None and region.space == "shared":
             level = BLOCK
-        is_signed = signed or size == 4
-        value = self.terms.fresh(f"value at line {_line(i)}", type_range(is_signed, 8 * size), level)
+        value = self.terms.fresh(f"value at line {_line(i)}", type_range(signed, 8 * size), level)
         if level == BLOCK:
             next(value.atoms()).needs_order = True
         self.scoped(value)
@@ -722,6 +745,7 @@ class SymbolicExecution:
         size: int,
         signed: bool,
         registers: Registers,
+        path: Formula,
     ) -> None:
         if not isinstance(source, Address) or not isinstance(source.base, Symbol):
             raise Unsupported("a parameter is read at a computed address", i)
@@ -734,13 +758,15 @@ class SymbolicExecution:
                 value: Value | None = self._parameters.get(self._offsets[name] + offset)
                 if value is None:
                     value = self.terms.function(
-                        "parameter", (name, offset, size), type_range(signed or size == 4, 8 * size)
+                        "parameter",
+                        (name, offset, size),
+                        type_range(_is_signed(element, size, signed), 8 * size),
                     )
             else:
                 value = registers.get(f"{STORED}{name}+{offset}")
                 if value is None:
                     value = self._anything(element, name)
-            registers[element.name] = value
+            registers[element.name] = self._extended(element, value, size, signed, path)
 
     def _store(self, i: Instruction, registers: Registers, path: Formula, n: int, loops: tuple[int, ...]) -> None:
         space, count, size, _ = self._form(i)
@@ -762,6 +788,11 @@ class SymbolicExecution:
         self._note(i, kind, space, self._address(where, registers, i), size * count, path, n, loops)
         if i.opcode == "atom":
             self._havoc(i, registers)
+
+
+def _is_signed(register: Register, size: int, signed: bool) -> bool:
+    """Whether the bits of a load count as a signed number; in a register of their width, either is right."""
+    return signed or (size == 4 and TYPES[register.type].bits <= 32)
 
 
 def _line(i: Operation) -> int:

@@ -9,15 +9,16 @@ from itertools import combinations, product
 
 from kcheck.dataclass import dataclass
 from kcheck.generator import element_type
-from kcheck.model import NameArg, NumberArg, NumelArg, StrideArg
+from kcheck.model import DTYPES, NameArg, NumberArg, NumelArg, StrideArg
 from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.execute import MOST_STEPS, SymbolicExecution
+from kcheck.prover.launchers import HostArray, HostLaunch, HostRun, HostScalar, host_values
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Formula, Poly, Terms
-from kcheck.prover.variants import SpecVariant, VariantSlot
+from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot, slots_of_launch
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import inline
 from kcheck.ptx.analysis.kernel_facts import param_slots
@@ -28,6 +29,8 @@ from kcheck.ptx.syntax.types import TYPES
 _ALIGNMENT = 256
 _MOST_STRIDE = 1 << 45
 _CLASS_SECONDS = 5.0
+_SMALL = 4096
+"""Sizes up to this are preferred for a case that only has to be compiled."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class _Builder:
         self.function = inline.expand(tree, entry, lambda operation: True)
         self.cfg = control.build(self.function, tree.file)
         self.q = Question(terms, prover, self.assumed, self.function, self.cfg)
+        self.slots = variant.slots
         self._strides: dict[str, tuple[Poly, ...]] = {}
         self._symbols: dict[str, Atom] = {}
 
@@ -126,6 +130,52 @@ class _Builder:
             )
         for name in (*variant.spec.inputs, *variant.spec.outputs):
             self._array(name)
+        if variant.way is not None:
+            self._launched(variant.way)
+
+    def _launched(self, way: LauncherWay) -> None:
+        """Note what the launcher launches, and where it does."""
+        run = HostRun(self.assumed, way.decisions)
+        launch = run.path_of(way.launcher, host_values(self.assumed)).launches[way.number]
+        kernel = launch.kernel
+        self.prover.add(launch.path)
+        self.assumed.launched(kernel.grid, kernel.block, kernel.shared)
+        for value in launch.given:
+            if isinstance(value, HostArray) and value.is_own:
+                self._allocated(value)
+        self.slots = tuple(slots_of_launch(launch))
+        self._confirm_sizes(launch)
+
+    def _allocated(self, array: HostArray) -> None:
+        """An array that the launcher allocates: of its elements, nothing is known."""
+        if array.name in self.q.arrays:
+            return
+        terms, itemsize = self.terms, DTYPES[array.dtype].itemsize
+        elements, steps = terms.one, []
+        for extent in reversed(array.shape):
+            self.prover.add(terms.compare("ge", extent, terms.zero))
+            steps.append(terms.scaled(elements, itemsize))
+            elements = terms.product(elements, extent)
+        base = terms.atom("base", (array.name,), (None, None), UNIFORM)
+        self.q.arrays[array.name] = self.q.regions[base] = Region(
+            array.name,
+            "global",
+            base,
+            terms.scaled(elements, itemsize),
+            _ALIGNMENT,
+            array.shape,
+            tuple(reversed(steps)),
+            itemsize,
+        )
+
+    def _confirm_sizes(self, launch: HostLaunch) -> None:
+        """Compare the grid and block with those of the launch of the variant's case."""
+        seen, made = self.variant.launch, launch.kernel
+        sizes = zip((*made.grid, *made.block), (*seen.grid, *seen.block), strict=True)
+        if any(self._in_case(size) not in (None, there) for size, there in sizes):
+            raise Unsupported(
+                f"line {launch.line} of the launcher launches something else than what its code says"
+            )
 
     # --- arrays
 
@@ -209,13 +259,40 @@ class _Builder:
         count = variable.count if variable.count is not None else len(variable.initial)
         return self.terms.number(count * TYPES[variable.type].bytes)
 
+    def stride_facts(self) -> list[Formula]:
+        """How strides that are separate variables depend on each other, if all layouts of their array put gaps
+        between rows (:func:`kcheck.generator.layouts.geometry`)."""
+        terms, spec, found = self.terms, self.variant.spec, []
+        for name, region in self.q.arrays.items():
+            array = spec.inputs.get(name) or spec.outputs[name]
+            own = [n for n in array.layouts if n not in ("contiguous", "offset")]
+            if self.variant.layouts[name] != "any" or not set(own) <= {"strided", "padded"}:
+                continue
+            ways = []
+            for layout in own:
+                low, high, pad = (2, 3, (1, 3)) if layout == "strided" else (1, 1, (1, 7))
+                least, most = terms.number(low), terms.number(high)
+                rows = []
+                for axis in reversed(range(len(region.shape))):
+                    stride = terms.exact_quotient(region.strides[axis], region.itemsize)
+                    assert stride is not None
+                    rows += [terms.compare("ge", stride, least), terms.compare("le", stride, most)]
+                    step = terms.product(stride, terms.most(region.shape[axis], terms.one))
+                    a, b = pad if layout == "strided" or axis == len(region.shape) - 1 else (0, 0)
+                    least, most = terms.sum(step, terms.number(a)), terms.sum(step, terms.number(b))
+                ways.append(terms.all(rows))
+            found.append(terms.any(ways))
+        return found
+
     # --- parameters
 
     def _parameters(self, slots: tuple[ParamSlot, ...]) -> tuple[dict[int, Poly], dict[str, int]]:
         found: dict[int, Poly] = {}
-        for slot, place in zip(self.variant.slots, slots, strict=True):
+        if len(self.slots) != len(slots):
+            raise Unsupported("the compiled kernel has other parameters than the launcher passes")
+        for slot, place, variable in zip(self.slots, slots, self.function.params, strict=True):
             value = self._value(slot, place.size)
-            if value is not None:
+            if value is not None and TYPES[variable.type].kind != "float":
                 found[place.offset] = value
                 self._confirm(value, place, slot)
         return found, {place.name: place.offset for place in slots}
@@ -224,7 +301,11 @@ class _Builder:
         terms, argument = self.terms, slot.argument
         if slot.part == "unused":
             return terms.zero
-        if isinstance(argument, NameArg) and slot.part != "value":
+        if isinstance(argument, HostScalar):
+            return argument.value
+        if isinstance(argument, Poly):
+            return argument
+        if isinstance(argument, NameArg | HostArray) and slot.part != "value":
             region = self.q.arrays[self._owner(argument.name)]
             match slot.part:
                 case "data":
@@ -239,7 +320,7 @@ class _Builder:
                 case "shape":
                     return region.shape[slot.axis]
                 case _:
-                    return region.strides[slot.axis]
+                    return self._passed_stride(region, slot)
         if isinstance(argument, NameArg):
             return self.assumed.names.get(argument.name)
         if isinstance(argument, StrideArg):
@@ -258,8 +339,32 @@ class _Builder:
             return terms.number(int(argument.value)) if isinstance(argument.value, int) else None
         raise Unsupported("an argument is a struct")
 
+    def _passed_stride(self, region: Region, slot: VariantSlot) -> Poly:
+        """A stride that a kernel gets. A launcher compiles the code for contiguous arrays also for those of one
+        element in a row, whose strides may be different."""
+        stride, terms = region.strides[slot.axis], self.terms
+        if (
+            not isinstance(slot.argument, HostArray)
+            or slot.argument.is_own
+            or self.variant.layouts[region.name] == "any"
+        ):
+            return stride
+        any_stride = terms.var(f"any stride of {region.name} along axis {slot.axis}", (None, None), UNIFORM)
+        return terms.either(
+            terms.any(terms.compare("le", extent, terms.one) for extent in region.shape), any_stride, stride
+        )
+
     def _confirm(self, value: Poly, place: ParamSlot, slot: VariantSlot) -> None:
         """Compare a parameter with the bytes of the launch of the variant's case."""
+        number = self._in_case(value)
+        if number is None or (slot.part == "stride" and self._is_empty(slot)):
+            return
+        passed = int.from_bytes(self.variant.launch.params[place.offset : place.offset + place.size], "little")
+        if number % (1 << 8 * place.size) != passed and not isinstance(slot.argument, StrideArg):
+            raise Unsupported(f"parameter {place.name} is not what the spec says")
+
+    def _in_case(self, value: Poly) -> int | None:
+        """A term in the variant's case; None if it has no number there."""
         case, arrays = self.variant.arrays.case, self.variant.arrays
 
         def by(atom: Atom) -> Poly | None:
@@ -273,14 +378,11 @@ class _Builder:
                 known = one.passed_strides[int(axis)] // one.dtype.itemsize
             return self.terms.number(known) if isinstance(known, int) else None
 
-        number = self.terms.replaced(value, by, {}).constant
-        if number is None or (slot.part == "stride" and self._is_empty(slot)):
-            return
-        passed = int.from_bytes(self.variant.launch.params[place.offset : place.offset + place.size], "little")
-        if number % (1 << 8 * place.size) != passed and not isinstance(slot.argument, StrideArg):
-            raise Unsupported(f"parameter {place.name} is not what the spec says")
+        return self.terms.replaced(value, by, {}).constant
 
     def _is_empty(self, slot: VariantSlot) -> bool:
+        if isinstance(slot.argument, HostArray):
+            return any(self._in_case(extent) in (0, 1) for extent in slot.argument.shape)
         assert isinstance(slot.argument, NameArg)
         shape = self.variant.arrays.allocation(slot.argument.name).shape
         return 0 in shape or 1 in shape
@@ -381,33 +483,55 @@ def stride_ranges(layouts: Sequence[str], shape: Sequence[Poly]) -> list[tuple[i
     return found or [(-_MOST_STRIDE, _MOST_STRIDE)] * len(shape)
 
 
-def missing_class(found: Sequence[SpecVariant]) -> str:
-    """A combination of the classes of integers for which Triton would compile another kernel than those found, in
-    words; empty if a case of each combination that the spec allows was found.
+@dataclass(frozen=True, slots=True)
+class MissingClass:
+    """Integers for which Triton would compile another kernel than those that were found.
+
+    Attributes:
+        classes: by the number of an argument.
+        values: sizes and params that give them; empty if none are known.
+    """
+
+    classes: Mapping[int, str]
+    values: Mapping[str, int]
+
+    def __str__(self) -> str:
+        told = {"1": "is 1", "16": "is a multiple of 16", "": "is neither 1 nor a multiple of 16"}
+        return ", ".join(f"argument {n + 1} {told[word]}" for n, word in self.classes.items())
+
+
+def missing_class(found: Sequence[SpecVariant]) -> MissingClass | None:
+    """A combination of the classes of integers that the spec allows and that none of the kernels is compiled for;
+    None if there is no other.
 
     Args:
         found: kernels that differ in nothing else.
     """
+    numbers = sorted(found[0].classes)
+    if not numbers:
+        return None
     terms = Terms()
     builder = _Builder(found[0], terms, Prover(terms, _CLASS_SECONDS))
-    spec, q = found[0].spec, builder.q
+    q = builder.q
     builder._assume()
-    numbers = sorted(found[0].classes)
+    strides = builder.stride_facts()
+    dims = [name for name in found[0].spec.dims if name in q.assumptions.names]
+    small = [terms.compare("le", q.assumptions.names[name], terms.number(_SMALL)) for name in dims]
     seen = {tuple(variant.classes[n] for n in numbers) for variant in found}
     for words in product(("1", "16", ""), repeat=len(numbers)):
         if words in seen:
             continue
-        conditions = class_conditions(q, found[0], dict(zip(numbers, words, strict=True)))
-        if builder.prover.together(conditions).kind != "no":
-            assert spec.launch is not None
-            told = {"1": "is 1", "16": "is a multiple of 16", "": "is neither 1 nor a multiple of 16"}
-            return ", ".join(f"argument {n + 1} {told[w]}" for n, w in zip(numbers, words, strict=True))
-    return ""
+        classes = dict(zip(numbers, words, strict=True))
+        conditions = [*class_conditions(q, found[0], classes), *strides]
+        answer = builder.prover.together(conditions)
+        if answer.kind != "no":
+            easier = builder.prover.together([*conditions, *small])
+            return MissingClass(classes, easier.values or answer.values)
+    return None
 
 
 def class_conditions(q: Question, variant: SpecVariant, classes: Mapping[int, str]) -> list[Formula]:
     """What the classes of values that Triton compiles for say about the arguments."""
-    assert variant.spec.launch is not None
     builder_terms = q.terms
     found = []
     for number, word in classes.items():

@@ -13,7 +13,10 @@ from itertools import pairwise
 from kcheck.dataclass import dataclass
 from kcheck.prover.kernel import Question
 from kcheck.prover.model import Region, SymbolicAccess
+from kcheck.prover.prover import Prover
 from kcheck.prover.terms import Atom, Formula, Monomial, Poly, Terms
+
+_MOST_REMAINDERS = 4
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -87,6 +90,49 @@ def indices(terms: Terms, region: Region, offset: Poly) -> tuple[Poly, ...] | No
             return None
         found[axis], left = split
     return tuple(found) if left is terms.zero else None
+
+
+def with_remainders(terms: Terms, prover: Prover, place: SplitOffset) -> Poly:
+    """An offset in which ``x - y * (x / y)`` is one term: the remainder, which is below ``y``."""
+    offset = place.offset
+    for _ in range(_MOST_REMAINDERS):
+        found = next(_remainders(terms, offset), None)
+        if found is None:
+            break
+        times, quotient = found
+        _, x, y = quotient.arguments
+        assert isinstance(x, Poly)
+        assert isinstance(y, Poly)
+        is_whole = terms.all((terms.compare("ge", x, terms.zero), terms.compare("ge", y, terms.one)))
+        if not prover.holds(place.path, is_whole):
+            break
+        rest = terms.function("remainder+", (x, y), (0, None if y.bounds[1] is None else y.bounds[1] - 1))
+        whole = terms.product(y, terms.of(quotient))
+        rules = terms.compare("eq", rest, terms.minus(x, whole)), terms.compare("lt", rest, y)
+        # Where another path has made the terms, they may be anything.
+        prover.add(terms.any((terms.negated(is_whole), terms.all(rules))), rest.atoms())
+        offset = terms.sum(offset, terms.product(times, terms.sum(whole, rest, terms.scaled(x, -1))))
+    return offset
+
+
+def _remainders(terms: Terms, offset: Poly) -> Iterator[tuple[Poly, Atom]]:
+    """The factors ``c`` and the quotients ``x / y`` for which ``c * x - c * y * (x / y)`` is in a sum."""
+    parts = dict(offset.terms)
+    for monomial, factor in offset.terms:
+        for atom in monomial:
+            if atom.kind != "fn" or atom.arguments[0] != "quotient+":
+                continue
+            _, x, y = atom.arguments
+            assert isinstance(x, Poly)
+            assert isinstance(y, Poly)
+            left = _without(monomial, (atom, *y.terms[0][0])) if len(y.terms) == 1 else None
+            if left is None or factor % y.terms[0][1]:
+                continue
+            times = terms.number(-(factor // y.terms[0][1]))
+            for other in left:
+                times = terms.product(times, terms.of(other))
+            if all(parts.get(m) == f for m, f in terms.product(times, x).terms):
+                yield times, atom
 
 
 def _rank(stride: Poly) -> tuple[int, int, int]:

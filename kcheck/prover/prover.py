@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
+from kcheck.prover.forms import Form, form_of, inside
 from kcheck.prover.terms import Atom, Formula, Poly, Terms, atoms_below
 
 _STEPS = 400_000
 """The resource limit of one question, in units of the solver: about a second."""
+_MOST_SECONDS = 5.0
+"""The limit of one question in seconds, for a slow machine."""
 
 
 class ProofTimeout(Exception):
@@ -55,16 +59,22 @@ NO = Answer("no", {})
 UNKNOWN = Answer("unknown", {})
 
 
+Answers: TypeAlias = dict[Form, tuple[Answer, int]]
+"""By form of a question: the answer, with the variables by number, and the limit of steps that it had."""
+
+
 class Prover:
     """Answers questions about the terms of one kernel.
 
     Args:
         facts: conditions that hold, by the atoms that they are about: they count where the atom occurs.
         seconds: for all questions together.
+        answers: what is known from other kernels of the spec, which often ask the same.
     """
 
-    def __init__(self, terms: Terms, seconds: float) -> None:
+    def __init__(self, terms: Terms, seconds: float, answers: Answers | None = None) -> None:
         self.terms = terms
+        self._answers: Answers = {} if answers is None else answers
         self.facts: dict[Atom, list[Formula]] = {}
         self._given: dict[Formula, None] = {}
         self._deadline = time.process_time() + seconds
@@ -77,6 +87,16 @@ class Prover:
         """Whether the solver is asked; otherwise every question that intervals leave open is open."""
         self.pairs: Callable[[list[Atom]], list[Formula]] = lambda loads: []
         """What is known about pairs of the loads in a question."""
+
+    @contextmanager
+    def part_of_time(self, part: float) -> Iterator[None]:
+        """Allow only a part of the time that is left, from 0 to 1."""
+        whole, now = self._deadline, time.process_time()
+        self._deadline = now + part * (whole - now)
+        try:
+            yield
+        finally:
+            self._deadline = whole
 
     def add(self, condition: Formula, about: Iterable[Atom] | None = None) -> None:
         """A condition that holds, whenever one of its variables occurs in a question.
@@ -134,18 +154,35 @@ class Prover:
         if time.process_time() > self._deadline:
             raise ProofTimeout
         self.questions += 1
-        asked = self._with_facts(parts)
-        linear = self._ask(asked, True, steps)
-        found = linear
-        if linear.kind != "no" and any(_is_product(c) for c in asked):
-            # A simple question about products has its answer soon, or not at all.
-            exact = self._ask(asked, False, steps if steps >= _STEPS else steps // 10)
-            # A product that is only a variable in the linear form may have values that no factors have.
-            found = exact if exact.kind != "unknown" else UNKNOWN
+        found = self._answered(self.with_facts(parts), steps)
         self._known[key] = found, steps
         return found
 
-    def _with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
+    def _answered(self, asked: tuple[Formula, ...], steps: int) -> Answer:
+        """The answer to a question with all that is known about it; that of a question of the same form, if there
+        was one."""
+        form, names = form_of(asked)
+        known, limit = self._answers.get(form, (UNKNOWN, -1))
+        if known.kind == "no" or limit >= steps:
+            return Answer(known.kind, {names[int(n)]: value for n, value in known.values.items()})
+        is_late = self._deadline - time.process_time() < _MOST_SECONDS
+        found = self._solved(asked, steps)
+        if found.kind != "unknown" or not is_late:
+            numbers = {name: str(n) for n, name in enumerate(names)}
+            values = {numbers[name]: value for name, value in found.values.items() if name in numbers}
+            self._answers[form] = Answer(found.kind, values), steps
+        return found
+
+    def _solved(self, asked: tuple[Formula, ...], steps: int) -> Answer:
+        linear = self._ask(asked, True, steps)
+        found = linear
+        if linear.kind != "no" and steps >= _STEPS and any(_is_product(c) for c in asked):
+            exact = self._ask(asked, False, steps)
+            # A product that is only a variable in the linear form may have values that no factors have.
+            found = exact if exact.kind != "unknown" else UNKNOWN
+        return found
+
+    def with_facts(self, parts: Iterable[Formula]) -> tuple[Formula, ...]:
         """The conditions, and what is known about their atoms."""
         found = dict.fromkeys(parts)
         seen: set[object] = set()
@@ -171,7 +208,7 @@ class Prover:
         solver = z3.Solver() if linear else z3.SolverFor("QF_NIA")
         solver.set("rlimit", steps)
         left = self._deadline - time.process_time()
-        solver.set("timeout", max(1, int(1000 * min(left, 5.0))))
+        solver.set("timeout", max(1, int(1000 * min(left, _MOST_SECONDS))))
         formulas = [encoder.condition(condition) for condition in conditions]
         solver.add(*formulas, *encoder.definitions(conditions))
         result = solver.check()
@@ -186,19 +223,6 @@ class Prover:
             if z3.is_int_value(value):
                 values[declaration.name()] = value.as_long()
         return Answer("yes", values)
-
-
-def inside(conditions: Iterable[Formula]) -> Iterator[Poly | Formula | Atom]:
-    """The conditions and everything in them, each once."""
-    seen: set[object] = set()
-    pending: list[Poly | Formula | Atom] = list(conditions)
-    while pending:
-        one = pending.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            inner = one.atoms() if isinstance(one, Poly) else one.arguments
-            pending.extend(part for part in inner if isinstance(part, Poly | Formula | Atom))
 
 
 def _is_product(condition: Formula) -> bool:

@@ -9,7 +9,8 @@ from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.generator import Expander
-from kcheck.generator.huge import HugeSizes
+from kcheck.generator.corners import corner_seed
+from kcheck.generator.huge import HUGE, HugeSizes
 from kcheck.model import Case, Choices, Event, Example, OpSpec, Range, Status
 from kcheck.model.event import CaseFinished
 from kcheck.model.levels import STRICT
@@ -37,7 +38,7 @@ def refute(proved: Proved, device: Device) -> Refuted:
     """
     undecided = [proof for proof in proved.proofs if proof.word == "undecided"]
     spec = proved.spec
-    if not undecided or spec.function is not None or spec.launch is None:
+    if not undecided or spec.function is not None:
         return Refuted(proved)
     events: list[Event] = []
     found: dict[str, tuple[Case, str]] = {}
@@ -78,8 +79,8 @@ def _told(case: Case, message: str) -> str:
 
 
 def _cases(spec: OpSpec, undecided: list[Proof]) -> Iterator[Case]:
-    """The cases with the proposed sizes and params, each once; first those of the solver."""
-    expander = Expander(spec)
+    """The cases with the proposed sizes and params, each once. Sizes that do not fit in memory are sampled."""
+    expander, beyond = Expander(spec), HugeSizes(spec)
     seen: list[Mapping[str, int]] = []
     for n, values in enumerate(_proposals(spec, undecided)):
         dims = {name: values[name] for name in values if _allows(spec, name, values[name])}
@@ -97,8 +98,11 @@ def _cases(spec: OpSpec, undecided: list[Proof]) -> Iterator[Case]:
             case = expander.case(seed, "proposed", Example(spec.span, dims=dims, params=params))
         except SpecError:
             continue
-        if not HugeSizes(spec).is_huge(case.dims):
+        if not beyond.is_huge(case.dims):
             yield case
+        elif beyond.is_possible:
+            layouts = dict.fromkeys(case.layouts, "contiguous")
+            yield replace(case, seed=corner_seed(seed, HUGE[0]), layouts=layouts)
 
 
 def _proposals(spec: OpSpec, undecided: list[Proof]) -> Iterator[Mapping[str, int]]:

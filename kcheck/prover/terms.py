@@ -10,6 +10,7 @@ Everything is immutable, and equal terms are one object, so they are compared by
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
@@ -175,6 +176,7 @@ class Terms:
         self._atoms: dict[tuple[object, ...], Atom] = {}
         self._polys: dict[tuple[tuple[Monomial, int], ...], Poly] = {}
         self._conditions: dict[tuple[object, ...], Formula] = {}
+        self._single: dict[Atom, Poly] = {}
         self._fresh = 0
         self.true = self._condition("true", ())
         self.false = self._condition("false", ())
@@ -188,14 +190,18 @@ class Terms:
 
     def _poly(self, parts: Mapping[Monomial, int]) -> Poly:
         kept = [(m, f) for m, f in parts.items() if f]
-        kept.sort(key=lambda part: tuple(atom.serial for atom in part[0]))
+        if len(kept) > 1:
+            kept.sort(key=_place)
         key = tuple(kept)
         if key not in self._polys:
             self._polys[key] = Poly(key)
         return self._polys[key]
 
     def of(self, atom: Atom) -> Poly:
-        return self._poly({(atom,): 1})
+        found = self._single.get(atom)
+        if found is None:
+            found = self._single[atom] = self._poly({(atom,): 1})
+        return found
 
     def sum(self, *parts: Poly) -> Poly:
         found: dict[Monomial, int] = {}
@@ -211,6 +217,10 @@ class Terms:
         return self.sum(a, self.scaled(b, -1))
 
     def product(self, a: Poly, b: Poly) -> Poly:
+        if a is self.one:
+            return b
+        if b is self.one:
+            return a
         found: dict[Monomial, int] = {}
         for m, f in a.terms:
             for n, g in b.terms:
@@ -486,13 +496,19 @@ class Terms:
         """
         if term in seen:
             return seen[term]  # type: ignore[return-value]
-        parts = []
-        for monomial, factor in term.terms:
-            product = self.number(factor)
-            for atom in monomial:
-                product = self.product(product, self._replaced_atom(atom, by, seen))
-            parts.append(product)
-        found = self.sum(*parts)
+        images = [[self._replaced_atom(atom, by, seen) for atom in monomial] for monomial, _ in term.terms]
+        if all(
+            new is self.of(atom)
+            for (monomial, _), row in zip(term.terms, images, strict=True)
+            for atom, new in zip(monomial, row, strict=True)
+        ):
+            found = term
+        else:
+            parts: dict[Monomial, int] = {}
+            for (_, factor), row in zip(term.terms, images, strict=True):
+                for monomial, times in functools.reduce(self.product, row, self.one).terms:
+                    parts[monomial] = parts.get(monomial, 0) + factor * times
+            found = self._poly(parts)
         seen[term] = found
         return found
 
@@ -559,6 +575,10 @@ class Terms:
                 found = self.flag(f"{new[0]}{mark[0] if mark else ''}", new[1:], condition.level)
         seen[condition] = found
         return found
+
+
+def _place(part: tuple[Monomial, int]) -> tuple[int, ...]:
+    return tuple([atom.serial for atom in part[0]])
 
 
 def _known(operator: str, low: int | None, high: int | None) -> bool | None:

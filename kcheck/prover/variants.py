@@ -7,13 +7,15 @@ parameters. What each parameter is follows from the arguments of the spec; the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from kcheck.cpu.launches import KernelLaunch
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
+from kcheck.device.call import load_launcher
 from kcheck.device.cpu import silenced
 from kcheck.errors import SpecError
 from kcheck.generator import CaseArrays, Expander, materialize
@@ -34,7 +36,11 @@ from kcheck.model import (
     TritonOptions,
     leaves,
 )
+from kcheck.prover.assumptions import Assumptions
+from kcheck.prover.launchers import HostArray, HostLaunch, HostPath, HostScalar, HostValue, host_paths, host_values
 from kcheck.prover.model import Unsupported
+from kcheck.prover.prover import Prover
+from kcheck.prover.terms import Atom, Formula, Poly, Terms
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, evaluate, parse
 from kcheck.symbolic import names as names_in
@@ -42,6 +48,11 @@ from kcheck.symbolic import names as names_in
 _MOST = 48
 _MOST_SIZES = 1 << 14
 _SEEDS = 30
+_SCOUT_SECONDS = 5.0
+_SMALL = 4096
+"""Sizes up to this are preferred for a case that only has to be compiled."""
+_CLASS_SEEDS = 60
+"""The cases that are drawn with given sizes: the layouts leave strides open."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,9 +65,18 @@ class VariantSlot:
         axis: of a shape or stride.
     """
 
-    argument: Argument
+    argument: Argument | HostValue
     part: str
     axis: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LauncherWay:
+    """Which launch of a launcher it is: the decisions of its branches, and the number of the launch."""
+
+    launcher: Callable[..., Any]
+    decisions: tuple[bool, ...]
+    number: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,9 +88,10 @@ class SpecVariant:
         layouts: by array, ``contiguous``, ``transposed``, or ``any``.
         params: the values of the params that it is compiled for.
         sizes: the dims that it is compiled for.
-        slots: its parameters.
+        slots: its parameters; empty for a launcher.
         classes: by number of an argument, the class of values that it is compiled for, as Triton has them.
         spans: the ranges of dims for which the constants are these.
+        way: of a launcher, the launch.
     """
 
     spec: OpSpec
@@ -83,18 +104,17 @@ class SpecVariant:
     slots: tuple[VariantSlot, ...]
     classes: Mapping[int, str]
     spans: Mapping[str, tuple[tuple[int, int], ...]]
+    way: LauncherWay | None = None
 
 
 def refuse(spec: OpSpec) -> None:
     """Raises Unsupported if only code that runs on the host knows what is launched."""
     if spec.function is not None:
         raise Unsupported("the spec runs a function of arrays, not a kernel")
-    if spec.launch is None:
-        raise Unsupported(
-            "only the code of the launcher knows which kernels it launches, and with which arguments"
-        )
     if spec.variables:
         raise Unsupported("the spec sets variables of the module")
+    if spec.launch is None:
+        return
     for argument in leaves(spec.launch.args):
         if isinstance(argument, TextureArg):
             raise Unsupported(f"{argument.array} is read through a texture or a surface")
@@ -112,8 +132,10 @@ def variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
         KernelError, SpecError: the kernel cannot be loaded, or does not match the spec.
     """
     refuse(spec)
-    assert spec.launch is not None
     device.prepare(spec)
+    if spec.launch is None:
+        yield from _of_launcher(spec, device)
+        return
     groups = {name: _groups(array) for name, array in _owned(spec).items()}
     every = list(
         product(
@@ -169,6 +191,134 @@ def variants_of(
             yield SpecVariant(
                 spec, arrays, found, case.dtypes, kinds, baked.params, baked.sizes, slots, classes, baked.spans()
             )
+
+
+def _of_launcher(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
+    """The kernels that a launcher launches, for each choice of dtypes and layouts and each way through its code.
+
+    A case of each way is run up to its launches, which gives the compiled kernels.
+    """
+    if _baked_names(spec):
+        raise Unsupported("the code is compiled for each value of a size")
+    launcher = load_launcher(spec)
+    groups = {name: _groups(array) for name, array in _owned(spec).items()}
+    for name, found in groups.items():
+        _refuse_layouts(name, _owned(spec)[name], found)
+    for dtypes, layouts in product(
+        product(*(variable.choices for variable in spec.dtypes.values())), product(*groups.values())
+    ):
+        kinds = {name: kind for name, (kind, _) in zip(groups, layouts, strict=True)}
+        example = Example(
+            spec.span,
+            dtypes=dict(zip(spec.dtypes, dtypes, strict=True)),
+            layouts={name: layout for name, (_, layout) in zip(groups, layouts, strict=True)},
+        )
+        terms = Terms()
+        prover = Prover(terms, _SCOUT_SECONDS)
+        assumed = Assumptions(terms, prover, spec, example.dtypes)
+        assumed.build({})
+        for path in host_paths(assumed, launcher, host_values(assumed)):
+            if path.launches:
+                yield from _launches(
+                    spec, device, example, kinds, assumed, LauncherWay(launcher, path.decisions, 0), path
+                )
+
+
+def _refuse_layouts(name: str, array: Input | Output, groups: Sequence[tuple[str, str]]) -> None:
+    """Raises Unsupported for layouts of which an array of few elements may have the type of another one, for which
+    the launcher compiles code that is not looked at."""
+    kinds = {kind for kind, _ in groups}
+    known = ("contiguous", "offset", "strided", "padded", "reversed", "broadcast", "transposed")
+    if kinds == {"contiguous"}:
+        return
+    if "contiguous" not in kinds or len(array.shape) > 2 or not set(array.layouts) <= set(known):
+        raise Unsupported(f"the type that the launcher compiles for depends on the sizes of {name}")
+
+
+def _launches(
+    spec: OpSpec,
+    device: Device,
+    example: Example,
+    kinds: Mapping[str, str],
+    assumed: Assumptions,
+    way: LauncherWay,
+    path: HostPath,
+) -> Iterator[SpecVariant]:
+    """The launches of one way through a launcher, with what is compiled for them."""
+    terms = assumed.terms
+    wanted = [path.path]
+    for launch in path.launches:
+        sizes = (*launch.kernel.grid, *launch.kernel.block)
+        wanted += [terms.compare("ge", size, terms.one) for size in sizes]
+    passed = {value.name for launch in path.launches for value in launch.given if isinstance(value, HostArray)}
+    for name, array in _owned(spec).items():
+        if kinds[name] != "contiguous" and name in passed:
+            # An array with one element in a row may have the type of a contiguous one, which is another kernel.
+            wanted += [terms.compare("gt", extent, terms.one) for extent in assumed.shape(array)]
+    small = [terms.compare("le", assumed.names[name], terms.number(_SMALL)) for name in spec.dims]
+    answer = assumed.prover.together([*wanted, *small])
+    if answer.kind == "no":
+        answer = assumed.prover.together(wanted)
+    if answer.kind == "no":
+        if all(kinds.get(name, "contiguous") == "contiguous" for name in passed):
+            raise Unsupported("no sizes were found for which all launches of the launcher are valid")
+        if any(kinds[n] != "contiguous" and len(a.shape) > 1 for n, a in _owned(spec).items() if n in passed):
+            raise Unsupported("the types that the launcher compiles for depend on the sizes of arrays")
+        return  # a row of one element has the type of a contiguous one
+    dims = {n: v for n, v in answer.values.items() if n in spec.dims and _is_drawn(spec, n)}
+    params = {n: v for n, v in answer.values.items() if n in spec.params and spec.params[n].expr is None}
+    expander = Expander(spec)
+    for seed in _seeds(spec, 0):
+        try:
+            case = expander.case(seed, "prove", replace(example, dims=dims, params=params))
+            arrays = materialize(spec, case)
+        except SpecError:
+            continue
+        if _in_case(assumed, terms.all(wanted), case) is not terms.true:
+            continue
+        found = _all_taken(spec, device, arrays)
+        if len(found) < len(path.launches) or len(found) % len(path.launches):
+            raise Unsupported("the launcher launches something else than what its code says")
+        if any(launch.cooperative for launch in found):
+            raise Unsupported("blocks wait for each other")
+        for number in range(len(path.launches)):
+            yield SpecVariant(
+                spec, arrays, found[number], case.dtypes, kinds, {}, {}, (), {}, {}, replace(way, number=number)
+            )
+        return
+    raise Unsupported("no case was found for one way through the launcher")
+
+
+def _in_case(assumed: Assumptions, condition: Formula, case: Case) -> Formula:
+    """A condition with the sizes and params of a case."""
+
+    def by(atom: Atom) -> Poly | None:
+        known = case.dims.get(str(atom.arguments[0]), case.params.get(str(atom.arguments[0])))
+        return assumed.terms.number(known) if atom.kind == "var" and isinstance(known, int) else None
+
+    return assumed.terms.replaced_condition(condition, by, {})
+
+
+def _is_drawn(spec: OpSpec, name: str) -> bool:
+    return isinstance(spec.dims[name].domain, Range | Choices)
+
+
+def slots_of_launch(launch: HostLaunch) -> Iterator[VariantSlot]:
+    """What the parameters of a kernel that a launcher launches are.
+
+    Raises:
+        Unsupported: an argument has no model.
+    """
+    for value in launch.given:
+        if isinstance(value, HostArray) and not value.on_host:
+            if launch.kernel.named:
+                yield VariantSlot(value, "data")
+            else:
+                yield from _fields(value, len(value.shape))
+        elif isinstance(value, Poly | HostScalar):
+            yield VariantSlot(value, "value")
+        else:
+            raise Unsupported(f"line {launch.line} of the launcher passes what is neither an array nor a number")
 
 
 def _owned(spec: OpSpec) -> dict[str, Input | Output]:
@@ -374,6 +524,44 @@ def _launched(
         raise Unsupported("no case with these layouts and dtypes launches the kernel")
 
 
+def of_classes(
+    variant: SpecVariant, device: Device, classes: Mapping[int, str], values: Mapping[str, int]
+) -> SpecVariant | None:
+    """The kernel that Triton compiles for other classes of integers; None if no case of them was found.
+
+    Args:
+        variant: the same kernel for some classes.
+        values: sizes and params that give these.
+    """
+    spec, case = variant.spec, variant.arrays.case
+    dims = {
+        n: values[n] for n, dim in spec.dims.items() if n in values and isinstance(dim.domain, Range | Choices)
+    }
+    params = {n: values[n] for n, param in spec.params.items() if param.expr is None and n in values}
+    drawn = {n: v for n, v in case.params.items() if n in variant.params and spec.params[n].expr is None}
+    example = Example(
+        spec.span,
+        dims=dims,
+        dtypes=variant.dtypes,
+        layouts={name: case.layouts[name] for name in _owned(spec)},
+        params={**params, **drawn},
+    )
+    expander = Expander(spec)
+    for n in range(_CLASS_SEEDS):
+        seed = derive(spec.seed, f"prove_class_{n}")
+        try:
+            arrays = materialize(spec, expander.case(seed, "prove", example))
+        except SpecError:
+            continue
+        if _classes(spec, arrays) != tuple(classes.values()):
+            continue
+        found = _taken(spec, device, arrays)
+        if found is not None:
+            slots, given = _slots(spec, found, arrays)
+            return replace(variant, arrays=arrays, launch=found, slots=slots, classes=given)
+    return None
+
+
 def _classes(spec: OpSpec, arrays: CaseArrays) -> tuple[str, ...]:
     """The classes of the integers of a case for which Triton compiles different code."""
     from kcheck.device.kinds.triton import argument_classes  # lazy: imports Triton
@@ -387,14 +575,17 @@ def _seeds(spec: OpSpec, n: int) -> Iterable[int]:
 
 def _taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> KernelLaunch | None:
     """What a case launches; None if its grid is empty."""
+    return next(iter(_all_taken(spec, device, arrays)), None)
+
+
+def _all_taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> list[KernelLaunch]:
+    """What a case launches, several times."""
     with silenced() as launches:
         outcome = device.run(spec, arrays, timeout=None)
-    if launches:
-        return launches[0]
-    for finding in outcome.findings:
+    for finding in () if launches else outcome.findings:
         if finding.rule in ("compile", "unsupported"):
             raise Unsupported(f"the kernel does not compile: {finding.message}")
-    return None
+    return launches
 
 
 def _slots(
@@ -443,10 +634,14 @@ def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[VariantSlot]:
     if array is None:
         yield VariantSlot(argument, "value")
         return
+    yield from _fields(argument, len(array.shape))
+
+
+def _fields(argument: Argument | HostArray, rank: int) -> Iterator[VariantSlot]:
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "items")
     yield VariantSlot(argument, "itemsize")
     yield VariantSlot(argument, "data")
     for part in ("shape", "stride"):
-        yield from (VariantSlot(argument, part, axis) for axis in range(len(array.shape)))
+        yield from (VariantSlot(argument, part, axis) for axis in range(rank))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
@@ -14,9 +14,9 @@ from kcheck.model import OpSpec, Span
 from kcheck.prover.checks import Doubt, ProofChecks
 from kcheck.prover.kernel import execute, missing_class
 from kcheck.prover.model import Unsupported
-from kcheck.prover.prover import ProofTimeout, Prover
+from kcheck.prover.prover import Answers, ProofTimeout, Prover
 from kcheck.prover.terms import Formula, Poly, Terms, atoms_below
-from kcheck.prover.variants import SpecVariant, variants
+from kcheck.prover.variants import SpecVariant, of_classes, variants
 from kcheck.ptx.syntax.ast import Loc, Operation
 
 CHECKS = ("memcheck", "racecheck", "synccheck", "overflow")
@@ -84,22 +84,19 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
 
     reasons: dict[str, list[Reason]] = {name: [] for name in CHECKS}
     count, spent = 0, 0.0
-    groups: dict[tuple[object, ...], list[SpecVariant]] = {}
+    answers: Answers = {}
+    late = Reason(f"it takes longer than {seconds:g} s")
     try:
-        for variant in variants(spec, device):
+        for variant in _every(spec, device):
             count += 1
-            parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
-            groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
             started = time.process_time()  # what the compiler of the kernel takes does not count
-            for name, found in _of_variant(variant, max(seconds - spent, 0.0)).items():
+            prover = Prover(Terms(), max(seconds - spent, 0.0), answers)
+            failed = [name for name in CHECKS if reasons[name]]
+            for name, found in _of_variant(variant, failed, prover, late).items():
                 reasons[name] += found
             spent += time.process_time() - started
             if all(reasons[name] for name in CHECKS):
                 break
-        else:
-            for group in groups.values():
-                if missing := missing_class(group):
-                    raise Unsupported(f"no case was drawn for which Triton compiles the kernel where {missing}")
     except Unsupported as stopped:
         for name in CHECKS:
             reasons[name].append(Reason(stopped.reason, place=_place(stopped.operation)))
@@ -113,41 +110,73 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
     return Proved(spec, tuple(proofs), told(spec), count, spent)
 
 
-def _of_variant(variant: SpecVariant, seconds: float) -> dict[str, list[Reason]]:
-    """The reasons why checks of one compiled kernel are not proved."""
-    terms = Terms()
-    prover = Prover(terms, seconds)
-    late = {name: [Reason(f"it takes longer than {SECONDS:g} s")] for name in CHECKS}
+def _every(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
+    """Every kernel that the cases may launch; for Triton, of each combination of classes of integers that the spec
+    allows.
+
+    Raises:
+        Unsupported: as :func:`variants`; no case was found for a combination.
+    """
+    groups: dict[tuple[object, ...], list[SpecVariant]] = {}
+    for variant in variants(spec, device):
+        parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
+        groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
+        yield variant
+    for group in groups.values():
+        while (missing := missing_class(group)) is not None:
+            found = of_classes(group[0], device, missing.classes, missing.values)
+            if found is None:
+                raise Unsupported(f"no case was drawn for which Triton compiles the kernel where {missing}")
+            group.append(found)
+            yield found
+
+
+def _of_variant(
+    variant: SpecVariant, failed: Container[str], prover: Prover, late: Reason
+) -> dict[str, list[Reason]]:
+    """The reasons why checks of one compiled kernel are not proved.
+
+    Args:
+        failed: the checks that another kernel of the spec fails, which have no reason here.
+        late: the reason of a check without an answer in time.
+    """
     try:
-        q = execute(variant, terms, prover)
+        q = execute(variant, prover.terms, prover)
     except Unsupported as stopped:
         return {name: [Reason(stopped.reason, place=_place(stopped.operation))] for name in CHECKS}
     except PtxError as fault:
         return {name: [Reason(f"the PTX is not understood: {fault}")] for name in CHECKS}
     except ProofTimeout:
-        return late
+        return {name: [late] for name in CHECKS}
     checks = ProofChecks(q, variant.spec.allow_races)
-    found = dict(late)
-    try:
-        found["synccheck"] = _reasons(checks.synccheck())
-        found["overflow"] = _reasons(checks.overflow())
-        found["memcheck"] = _reasons(checks.memcheck())
-        found["racecheck"] = _reasons(checks.racecheck())
-    except ProofTimeout:
-        pass  # what has no answer keeps its reason
-    if found["memcheck"]:
+    if changed := _reasons(checks.changed_inputs, late):
+        return dict.fromkeys(CHECKS, changed)
+    found: dict[str, list[Reason]] = {}
+    ways: dict[str, Callable[[], Iterable[Doubt]]] = {
+        "synccheck": checks.synccheck,
+        "overflow": checks.overflow,
+        "memcheck": checks.memcheck,
+        "racecheck": checks.racecheck,
+    }
+    assumes_order = _assumes_order(checks)
+    for name, way in ways.items():
+        # The first two are quick. The others leave time for the next kernel.
+        with prover.part_of_time(1.0 if name in ("synccheck", "overflow") else 0.5):
+            skips = name in failed and not (name == "racecheck" and assumes_order)
+            found[name] = [] if skips else _reasons(way, late)
+    is_inside = not found["memcheck"] and "memcheck" not in failed
+    if not is_inside:
         # An access outside its array may be anywhere, and load anything.
         outside = Reason("memcheck is not proved, so an access may be in another array")
         found["racecheck"] = found["racecheck"] or [outside]
-        if q.loads:
-            for name in ("synccheck", "overflow"):
-                found[name] = found[name] or [outside]
-    if found["racecheck"] and not found["synccheck"] and _assumes_order(checks):
+        for name in ("synccheck", "overflow"):
+            if not found[name] and checks.rests_on_loads(name):
+                found[name] = [outside]
+    if assumes_order and not found["synccheck"] and not (is_inside and checks.shared_is_ordered):
         q.ordered = False
-        try:
-            found["synccheck"] = _reasons(checks.synccheck())
-        except ProofTimeout:
-            found["synccheck"] = late["synccheck"]
+        found["synccheck"] = _reasons(checks.synccheck, late)
+        if found["synccheck"] and not found["racecheck"]:
+            found["racecheck"] = [Reason("synccheck is not proved, so barriers may not order accesses")]
     return found
 
 
@@ -160,14 +189,17 @@ def _assumes_order(checks: ProofChecks) -> bool:
     return any(atom.needs_order for term in terms for atom in atoms_below(term, seen))
 
 
-def _reasons(doubts: Iterable[Doubt]) -> list[Reason]:
-    """The doubts as reasons, a few of them, each line once."""
+def _reasons(check: Callable[[], Iterable[Doubt]], late: Reason) -> list[Reason]:
+    """The doubts of a check as reasons, a few of them, each line once."""
     found: dict[tuple[object, str], Reason] = {}
-    for doubt in doubts:
-        place = _place(doubt.operation)
-        found.setdefault((place, doubt.reason), Reason(doubt.reason, doubt.fix, place, doubt.values))
-        if len(found) >= _MOST_REASONS:
-            break
+    try:
+        for doubt in check():
+            place = _place(doubt.operation)
+            found.setdefault((place, doubt.reason), Reason(doubt.reason, doubt.fix, place, doubt.values))
+            if len(found) >= _MOST_REASONS:
+                break
+    except ProofTimeout:
+        return [*found.values(), late]
     return list(found.values())
 
 

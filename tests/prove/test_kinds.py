@@ -79,6 +79,23 @@ DIVIDED = f"""
 """
 """Row ``i / N`` and column ``i % N`` where ``i < N * N``."""
 
+ROWS_OF_A_BATCH = """
+    mul.lo.u32 %r6, %r0, 4;
+    setp.ge.u32 %p0, %r4, %r6;
+    @%p0 bra END;
+    div.u32 %r7, %r4, %r0;
+    mul.lo.u32 %r8, %r7, %r0;
+    sub.u32 %r9, %r4, %r8;
+    mad.lo.u32 %r10, %r7, 3, 2;
+    mad.lo.u32 %r11, %r10, %r0, %r9;
+    mul.wide.u32 %a9, %r11, 4;
+    add.u64 %a2, %a1, %a9;
+    st.global.f32 [%a2], 0f00000000;
+"""
+"""``y[i / N, 2, i % N]`` of ``y: [4, 3, N]``."""
+
+ROWS_TWINS = {"rows of a batch": "3, 2;", "rows outside": "3, 3;", "one row": "0, 2;"}
+
 COPIED = """
     mov.u64 %a4, tile;
     mul.wide.u32 %a9, %r1, 4;
@@ -100,6 +117,17 @@ ROWS = """
 """
 """16 rows of 16 bytes: only the first 16 lanes give an address."""
 
+WRITES_OUTSIDE = """
+    mov.u32 %r6, %r0;
+    setp.eq.u32 %p0, %r6, 7;
+    @%p0 bra END;
+    bar.sync 0;
+    mul.wide.u32 %a9, %r4, 4;
+    add.u64 %a2, %a1, %a9;
+    st.global.u32 [%a2], %r6;
+"""
+"""No guard at the end of ``y``; all threads of a block come to the barrier, or none."""
+
 PAIRS = {
     "unrolled": (UNROLLED, "%r0, 3;", "%r0, 1;", "memcheck"),
     "unrolled too far": (UNROLLED, "[%a2+12]", "[%a2+16]", "memcheck"),
@@ -112,7 +140,7 @@ PAIRS = {
 }
 
 
-CONTENTS = {"in the example": 4, "beyond it": 5}
+CONTENTS = {"in the example": 4, "beyond it": 5, "written before": 4}
 """The largest ``x[i]`` in an example with N = 5; in each case that is drawn, it is below N."""
 
 Verdicts = dict[str, dict[str, str]]
@@ -131,6 +159,8 @@ def kernel(folder: Path, name: str, body: str) -> None:
 def kernel_of_contents(folder: Path, name: str, high: int) -> None:
     """Write a kernel that counts ``x[i]``, and its spec with an example."""
     body = f"    setp.ge.u32 %p0, %r4, %r0;\n    @%p0 bra END;\n    {ELEMENT.format(index='%r4')}\n"
+    if name == "written before":
+        body += "    st.global.u32 [%a2], %r0;\n"
     body += "    ld.global.u32 %r7, [%a2];\n" + "    mul.wide.u32 %a9, %r7, 4;\n    add.u64 %a3, %a1, %a9;\n"
     kernel(folder, name, body + "    atom.global.add.u32 %r8, [%a3], 1;\n")
     spec = folder / f"{name}.yaml"
@@ -139,6 +169,28 @@ def kernel_of_contents(folder: Path, name: str, high: int) -> None:
     )
     text = text.replace('y: {shape: ["N"], dtype: float32}', "y: {shape: [N], dtype: int32}")
     spec.write_text(text + f"examples: [{{dims: {{N: 5}}, values: {{x: {{integers: [0, {high}]}}}}}}]\n")
+
+
+LOADS = {
+    "byte": ("uint8", "[0, 255]", "ld.global.u8 %r7, [%a2]; cvt.u64.u32 %a5, %r7;"),
+    "byte twin": ("uint8", "[0, 255]", "ld.global.s8 %r7, [%a2]; cvt.s64.s32 %a5, %r7;"),
+    "word": ("int32", "[-1, 0]", "ld.global.s32 %a5, [%a2]; add.u64 %a5, %a5, 1;"),
+    "word twin": ("int32", "[-1, 0]", "ld.global.u32 %a5, [%a2]; add.u64 %a5, %a5, 1;"),
+}
+"""A load that extends to a wider register, with the sign of the array's dtype, and without it."""
+
+
+def kernel_that_extends(folder: Path, name: str) -> None:
+    """Write a kernel that reads the shared memory at an element of ``x``, and its spec."""
+    dtype, values, load = LOADS[name]
+    step = f"mul.wide.u32 %a9, %r4, {4 if dtype == 'int32' else 1}; add.u64 %a2, %a0, %a9;"
+    body = f"    setp.ge.u32 %p0, %r4, %r0;\n    @%p0 bra END;\n    {step}\n    {load}\n"
+    kernel(
+        folder, name, body + "    mov.u64 %a4, tile;\n    add.u64 %a6, %a4, %a5;\n    ld.shared.u8 %r8, [%a6];\n"
+    )
+    spec = folder / f"{name}.yaml"
+    new = f"x: {{shape: [N], dtype: {dtype}, values: {{integers: {values}}}}}"
+    spec.write_text(spec.read_text().replace("x: {shape: [N], dtype: float32}", new))
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +203,15 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         kernel(folder, name, body)
         kernel(folder, f"{name} twin", body.replace(old, new))
     kernel(folder, "copied and read", COPIED + "    ld.shared.f32 %f0, [%a5];\n")
+    for name, row in ROWS_TWINS.items():
+        kernel(folder, name, ROWS_OF_A_BATCH.replace("3, 2;", row))
+        spec = folder / f"{name}.yaml"
+        text = spec.read_text().replace('y: {shape: ["N"]', "y: {shape: [4, 3, N]")
+        spec.write_text(text.replace("ceildiv(N * N, 32)", "ceildiv(4 * N, 32)"))
+    for name in LOADS:
+        kernel_that_extends(folder, name)
+    kernel(folder, "outside", WRITES_OUTSIDE)
+    kernel(folder, "outside and loads", WRITES_OUTSIDE.replace("mov.u32 %r6, %r0", "ld.global.u32 %r6, [%a0]"))
     for name, high in CONTENTS.items():
         kernel_of_contents(folder, name, high)
     specs = [path.name for path in sorted(folder.glob("*.yaml")) if path.stem != "kcheck"]
@@ -174,13 +235,43 @@ def test_a_kernel_is_proved_and_its_twin_is_not(verdicts: Verdicts, name: str, c
     assert verdicts[f"{name} twin"][check] == "undecided"
 
 
+@pytest.mark.parametrize("name", ["byte", "word"])
+def test_a_load_extends_the_sign_that_it_names(verdicts: Verdicts, name: str) -> None:
+    """Not that of the array: 255 is -1 as a signed byte, and -1 is 2**32 - 1 as an unsigned word."""
+    assert verdicts[name]["memcheck"] == "proved"
+    assert verdicts[f"{name} twin"]["memcheck"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("name", "memcheck", "racecheck"),
+    [
+        ("rows of a batch", "proved", "proved"),
+        ("rows outside", "undecided", "undecided"),
+        ("one row", "proved", "undecided"),
+    ],
+)
+def test_rows_and_columns_of_one_number(verdicts: Verdicts, name: str, memcheck: str, racecheck: str) -> None:
+    """With an axis between them, the column is ``i - N * (i / N)`` in the address."""
+    assert (verdicts[name]["memcheck"], verdicts[name]["racecheck"]) == (memcheck, racecheck)
+
+
 def test_an_asynchronous_copy_is_in_no_order(verdicts: Verdicts) -> None:
     """Even after the wait, what it writes is not proved to be free of races."""
     assert verdicts["copied and read"]["memcheck"] == "proved"
     assert verdicts["copied and read"]["racecheck"] == "undecided"
 
 
-@pytest.mark.parametrize(("name", "word"), [("in the example", "proved"), ("beyond it", "undecided")])
+def test_what_writes_outside_may_change_what_a_branch_loads(verdicts: Verdicts) -> None:
+    """A barrier behind a branch on ``N`` is proved even so; one behind a branch on ``x[0]`` is not."""
+    assert [verdicts[name]["memcheck"] for name in ("outside", "outside and loads")] == ["undecided"] * 2
+    assert verdicts["outside"]["synccheck"] == "proved"
+    assert verdicts["outside and loads"]["synccheck"] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("in the example", "proved"), ("beyond it", "undecided"), ("written before", "undecided")],
+)
 def test_the_contents_of_an_example_hold_for_its_sizes(verdicts: Verdicts, name: str, word: str) -> None:
-    """An index of 5 is outside the array of the example."""
+    """An index of 5 is outside the array of the example, and N is outside any."""
     assert verdicts[name]["memcheck"] == word

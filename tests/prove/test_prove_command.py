@@ -114,6 +114,17 @@ def test_overflow_follows_a_number_that_is_stored_in_32_bits(rows: int, tmp_path
     assert (checks["overflow"]["verdict"] == "proved") == (rows == 1000)
 
 
+def test_sizes_beyond_memory_are_run_as_a_sampled_launch(tmp_path: Path) -> None:
+    """``4 * i`` in 32 bits is below 0 only in arrays of more than 2 GiB."""
+    spec = project(tmp_path, more="shl.b32 %r5, %r3, 2; cvt.s64.s32 %a2, %r5;") / "specs/copy.yaml"
+    spec.write_text(spec.read_text().replace("1..1000", "1..1_000_000_000") + "cases: {memory: 64MB}\n")
+    code, checks = prove(tmp_path)
+    assert code == 1
+    assert checks["memcheck"]["verdict"] == "refuted"
+    again = kcheck(tmp_path, "reproduce", str(checks["memcheck"]["case_seed"]), "--op", "copy")
+    assert again.returncode == 1, again.stdout + again.stderr
+
+
 def test_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
     """An index array without a distribution may contain anything; with --strict, that is exit 1."""
     folder = project(tmp_path, more=SCATTER)
@@ -122,6 +133,19 @@ def test_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
     (reason, *_) = checks["memcheck"]["reasons"]
     assert "loaded from memory: x[...]" in reason["message"]
     assert "give x a distribution" in reason["fix"]
+
+
+def test_a_limit_of_time_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """Not the default one."""
+    project(tmp_path)
+    code = (
+        "from pathlib import Path; from kcheck.device import choose_for; from kcheck.specfile import load_spec; "
+        "from kcheck.prover.verdicts import decide; spec = load_spec(Path('specs/copy.yaml')); "
+        "found = decide(spec, choose_for([spec], 'cpu'), 0.0); "
+        "print({reason.message for proof in found.proofs for reason in proof.reasons})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "{'it takes longer than 0 s'}\n", done.stderr
 
 
 def test_strict_counts_undecided_as_a_failure(tmp_path: Path) -> None:

@@ -349,3 +349,21 @@ def _may_leave(block: BasicBlock) -> bool:
     """Whether threads may leave the function here, even if others continue (a guarded return)."""
     end = block.terminator
     return isinstance(end, Instruction) and end.opcode in RETURNS
+
+
+def divided(cfg: Cfg, block: int, after: Mapping[int, int]) -> set[int]:
+    """The blocks that threads may execute after a branch before they meet again.
+
+    Args:
+        block: the one that the branch ends.
+        after: of :func:`postdominators`.
+    """
+    end = after.get(block, -1)
+    found: set[int] = set()
+    pending = [s for s in cfg.blocks[block].successors if s != end]
+    while pending:
+        n = pending.pop()
+        if n not in found:
+            found.add(n)
+            pending.extend(s for s in cfg.blocks[n].successors if s != end)
+    return found
