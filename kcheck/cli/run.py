@@ -296,11 +296,11 @@ def _more(wanted: Wanted) -> MoreCases | None:
         require_solver("--reach")
     if wanted.reach is False or wanted.shard is not None or not has_solver():
         return None
-    from kcheck.prover.reach import Reach
+    from kcheck.prover.reach import ConditionReach
 
     if wanted.reach:
-        return Reach(most=200, kernels=96, steps=200_000, any_dtypes=False, option="--reach")
-    return Reach(most=5, kernels=8, steps=3_000, any_dtypes=True)
+        return ConditionReach(most=200, kernels=96, steps=200_000, any_dtypes=False, option="--reach")
+    return ConditionReach(most=5, kernels=8, steps=3_000, any_dtypes=True)
 
 
 def _recorder() -> Recorder:

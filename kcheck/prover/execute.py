@@ -98,7 +98,7 @@ class SymbolicExecution:
         specials: the values of special registers that are known.
         regions: the arrays and variables, by the atom of the address.
         summary: makes what executes the loops of an execution.
-        most_steps: after so many instructions, the kernel is too long.
+        most_steps: the kernel is too long if more instructions are executed.
         loaded: the value of a load from a read-only array: (region, address, signed, width, path); None: unknown.
     """
 

@@ -59,7 +59,7 @@ def execute(variant: SpecVariant, terms: Terms, prover: Prover, most_steps: int 
     """Execute the kernel of a variant.
 
     Args:
-        most_steps: after so many instructions, the kernel is too long.
+        most_steps: the kernel is too long if more instructions are executed.
 
     Raises:
         Unsupported: something in it has no model.

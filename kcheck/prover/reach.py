@@ -2,7 +2,7 @@
 
 The kernel is executed with terms instead of numbers, without questions to the solver, which takes a fraction of
 the time of a proof. For each comparison, and each of its results, the planned cases are substituted. Where none of
-them gives that result, the solver is asked for sizes and params that do. It stops after a number of steps, not
+them gives that result, the solver finds sizes and params that do. It stops after a number of steps, not
 after a time, so that the cases depend only on the spec, the compiled kernel and the planned cases.
 """
 
@@ -59,7 +59,7 @@ class Reaches:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ConditionReach:
     """Adds cases to the planned ones of a run (:attr:`kcheck.runner.Options.more`).
 
     Attributes:
@@ -159,7 +159,7 @@ def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int
     except Unsupported:
         return 0, ()
     prover.asks = True
-    search = _Search(variant, question, known)
+    search = _GoalSearch(variant, question, known)
     found: list[Reaches] = []
     for goal, operation in search.rarest_first(search.goals(), _drawn(variant)):
         if prover.questions > _MOST_QUESTIONS or len(found) == most:
@@ -191,7 +191,7 @@ def _launches(variant: SpecVariant, case: Case) -> bool:
     )
 
 
-class _Search:
+class _GoalSearch:
     """The comparisons of one kernel, and the cases that are known.
 
     Args:
