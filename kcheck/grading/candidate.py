@@ -90,14 +90,19 @@ _BUILDS = Path("extensions")
 """In the private folder of the building process."""
 
 
-def serve(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
-    """Answer the grader until it closes the channel. ``remote``: runs the launches."""
+def serve(channel: ByteChannel, remote: RemoteLaunches | None, integrity: Integrity) -> None:
+    """Answer the grader until it closes the channel.
+
+    Args:
+        remote: runs the launches.
+        integrity: of the libraries that are imported already.
+    """
     order: Order = channel.take()
     try:
         if order.builds:
             _build(channel, order)
             return
-        integrity, device = _loaded(order)
+        device = _loaded(order, integrity)
     except KernelError as error:
         _refuse(channel, (_finding(error.fault, "load"),))
         return
@@ -136,17 +141,17 @@ def _build(channel: ByteChannel, order: Order) -> None:
     channel.send({"kind": "built", "names": list(libraries), "failed": failed}, list(libraries.values()))
 
 
-def _loaded(order: Order) -> tuple[Integrity, Device | TensorDevice]:
-    """The libraries as they are before the candidate is imported, and the device with the candidate."""
+def _loaded(order: Order, integrity: Integrity) -> Device | TensorDevice:
+    """The device with the candidate. ``integrity`` knows all libraries before the candidate is imported."""
     if order.callee is not None:
         if order.built:
             import_from(Path(order.built))
-        integrity = Integrity()
-        return integrity, TensorDevice(order.callee)
+        integrity.extend()
+        return TensorDevice(order.callee)
     device = choose_for([order.spec], "cpu", order.targets, any_stride=True)
-    integrity = Integrity()
+    integrity.extend()
     device.prepare(order.spec)
-    return integrity, device
+    return device
 
 
 def _answer(channel: ByteChannel, spec: OpSpec, device: Device | TensorDevice, request: LaunchRequest) -> None:
@@ -214,10 +219,10 @@ def _refuse(channel: ByteChannel, findings: tuple[Finding, ...]) -> None:
     channel.send({"kind": "refused", "findings": [asdict(finding) for finding in findings]})
 
 
-def run(channel: ByteChannel, remote: RemoteLaunches | None) -> None:
+def run(channel: ByteChannel, remote: RemoteLaunches | None, integrity: Integrity) -> None:
     """:func:`serve` in a confined process. An exception that nothing caught is sent to the grader."""
     try:
-        serve(channel, remote)
+        serve(channel, remote, integrity)
     except BaseException as error:  # SystemExit too
         with contextlib.suppress(OtherEndClosed):
             _refuse(channel, (Finding("load", one_line(error)),))

@@ -309,12 +309,13 @@ class _CandidateRun:
                 self._replayed = f"{name} has the bytes of an earlier case, whose inputs were others"
 
     def _look_below(self, failed: Case) -> None:
-        """Run a few of the cases that are smaller than one that failed, until one fails, too."""
+        """Run a few of the cases that are smaller than one that failed, until one fails, too. They have its
+        dtypes, because others need another compilation."""
         if any(finding.rule == "timeout" for finding in self._verdicts[failed.id].findings):
             return
         others = [case for case in self._grader.cases if case.id not in self._verdicts]
-        smaller = sorted((case for case in others if _size(case) < _size(failed)), key=_size)
-        for case in smaller[:_SMALLER]:
+        same = (case for case in others if case.dtypes == failed.dtypes and _size(case) < _size(failed))
+        for case in sorted(same, key=_size)[:_SMALLER]:
             if self._run(case).status is not Status.PASSED:
                 return
 
@@ -429,7 +430,8 @@ def _size(case: Case) -> tuple[int, str]:
 
 
 def _shuffled(cases: Sequence[Case], seed: int) -> list[Case]:
-    """The cases in an order that a candidate cannot foresee, and that is the same for a seed."""
+    """The cases in an order that a candidate cannot foresee, and that is the same for a seed. Those with the
+    dtypes of the first one come first: a candidate that fails for any dtypes needs one compilation."""
     mixed = list(cases)
     random.Random(derive(seed, "grade")).shuffle(mixed)
-    return mixed
+    return sorted(mixed, key=lambda case: case.dtypes != mixed[0].dtypes)

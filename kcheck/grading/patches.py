@@ -33,14 +33,18 @@ _INSTALLED = tuple(
 
 
 class Integrity:
-    """The functions, and the methods of classes, of the libraries as they are now."""
+    """The functions, and the methods of classes, of the libraries as they are now. It takes longer than to load a
+    candidate, so the process that candidates' processes are forked from makes it."""
 
     def __init__(self) -> None:
-        self._known = {
-            name: {key: _mark(value) for key, value in _callables(name, module)}
-            for name, module in list(sys.modules.items())
-            if isinstance(module, ModuleType) and _is_watched(name)
-        }
+        self._known: dict[str, dict[str, tuple[int, int]]] = {}
+        self.extend()
+
+    def extend(self) -> None:
+        """Add the libraries that were imported since."""
+        for name, module in list(sys.modules.items()):
+            if name not in self._known and isinstance(module, ModuleType) and _is_watched(name):
+                self._known[name] = {key: _mark(value) for key, value in _callables(name, module)}
 
     def changed(self, most: int = 5) -> list[str]:
         """The names of the changed ones, such as ``torch.allclose``."""

@@ -28,6 +28,7 @@ from kcheck.driver.machine import Machine
 from kcheck.driver.shared_memory import replaced_pages
 from kcheck.grading.channel import ByteChannel
 from kcheck.grading.deviceprocess import DeviceProcess
+from kcheck.grading.patches import Integrity
 from kcheck.grading.remote import RemoteLaunches, launch_elsewhere
 from kcheck.grading.sandbox import ProcessLimits, confine, readable_by_default
 
@@ -45,13 +46,14 @@ def main(kind: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=CONTROL)
     _import(kind)
+    integrity = Integrity()
     control.sendall(b'{"kind": "warm"}\n')
     while True:
         content, files, _, _ = socket.recv_fds(control, 1 << 20, 2)
         if not content:
             return
         ends = [socket.socket(fileno=file) for file in files]
-        process = _forked(json.loads(content), kind, ends, control)
+        process = _forked(json.loads(content), kind, ends, control, integrity)
         for end in ends:
             end.close()
         control.sendall(json.dumps({"kind": "started", "process": process}).encode() + b"\n")
@@ -97,7 +99,9 @@ def _import_torch() -> None:
         importlib.import_module("numba.cuda")
 
 
-def _forked(request: dict[str, Any], kind: str, ends: list[socket.socket], control: socket.socket) -> int:
+def _forked(
+    request: dict[str, Any], kind: str, ends: list[socket.socket], control: socket.socket, integrity: Integrity
+) -> int:
     """Fork a family: the candidate's process and, if there is a second channel, its device process."""
 
     def work() -> int:
@@ -107,7 +111,7 @@ def _forked(request: dict[str, Any], kind: str, ends: list[socket.socket], contr
         children.without_streams()
         end, *of_device = ends
         if not of_device:
-            return _ended(_confined(request, end, None, None))
+            return _ended(_confined(request, end, None, None, integrity))
         machine = _machine(kind)
         machine.executor.memory.share(replaced_pages)
         ours, theirs = socket.socketpair()
@@ -115,7 +119,7 @@ def _forked(request: dict[str, Any], kind: str, ends: list[socket.socket], contr
         theirs.close()
         of_device[0].close()
         remote = launch_elsewhere(machine, ByteChannel(ours))
-        code = _confined(request, end, ours, remote)
+        code = _confined(request, end, ours, remote, integrity)
         for channel in (end, ours):
             channel.close()
         children.wait(device)  # the grader may still ask it
@@ -154,7 +158,11 @@ def _keep_only(*kept: socket.socket) -> None:
 
 
 def _confined(
-    request: dict[str, Any], end: socket.socket, device: socket.socket | None, remote: RemoteLaunches | None
+    request: dict[str, Any],
+    end: socket.socket,
+    device: socket.socket | None,
+    remote: RemoteLaunches | None,
+    integrity: Integrity,
 ) -> int:
     """Run the candidate's process; its exit code. ``device``: its connection to the device process."""
     folder = request["folder"]
@@ -165,7 +173,7 @@ def _confined(
         from kcheck.grading.candidate import run
 
         os.chdir(folder)
-        run(ByteChannel(end), remote)
+        run(ByteChannel(end), remote, integrity)
 
     if not request["isolate"]:
         then()

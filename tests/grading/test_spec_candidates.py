@@ -24,3 +24,11 @@ def test_a_correct_candidate_is_correct(problem: str, candidate: str) -> None:
     with Grader(read_problem(_ROOT / "specs" / f"{problem}.yaml"), GradingOptions(8, 0)) as grader:
         graded = grader.grade(_ROOT / "kernels" / candidate)
     assert (graded.verdict, graded.message) == ("correct", "")
+
+
+def test_cases_with_the_dtypes_of_the_first_come_first() -> None:
+    """A candidate that fails for any dtypes needs one compilation."""
+    with Grader(read_problem(_ROOT / "specs" / "softmax.yaml"), GradingOptions(12, 0)) as grader:
+        is_first = [case.dtypes == grader.cases[0].dtypes for case in grader.cases]
+    assert is_first == sorted(is_first, reverse=True)
+    assert not all(is_first)
