@@ -159,10 +159,13 @@ def _of_variant(
         "racecheck": checks.racecheck,
     }
     assumes_order = _assumes_order(checks)
+    needed = {"racecheck"} if assumes_order else set()
+    if any(name not in failed and checks.rests_on_loads(name) for name in ("synccheck", "overflow")):
+        needed.add("memcheck")  # its answer decides whether the loads count
     for name, way in ways.items():
         # The first two are quick. The others leave time for the next kernel.
         with prover.part_of_time(1.0 if name in ("synccheck", "overflow") else 0.5):
-            skips = name in failed and not (name == "racecheck" and assumes_order)
+            skips = name in failed and name not in needed
             found[name] = [] if skips else _reasons(way, late)
     is_inside = not found["memcheck"] and "memcheck" not in failed
     if not is_inside:
