@@ -215,11 +215,11 @@ class ProofChecks:
                     yield Doubt(f"32-bit arithmetic may wrap: {cause}", fix, widening.operation, answer.values)
                     break
 
-    # --- what the checks rest on
+    # --- what the checks depend on
 
-    def rests_on_loads(self, check: str) -> bool:
+    def depends_on_loads(self, check: str) -> bool:
         """Whether the answer of synccheck or overflow depends on elements of an array that may be read outside, or
-        that an access outside of another array may change."""
+        that an access outside another array may change."""
         terms, trace = self.terms, self.q.trace
         if check == "overflow":
             any_value = terms.fresh("any value", (None, None))

@@ -13,12 +13,13 @@ from kcheck.model import DTYPES, NameArg, NumberArg, NumelArg, StrideArg
 from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.execute import SymbolicExecution
+from kcheck.prover.launched import slots_of_launch
 from kcheck.prover.launchers import HostArray, HostLaunch, HostRun, HostScalar, host_values
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Formula, Poly, Terms
-from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot, slots_of_launch
+from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import inline
 from kcheck.ptx.analysis.kernel_facts import param_slots
