@@ -14,7 +14,7 @@ from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.execute import SymbolicExecution
 from kcheck.prover.launched import slots_of_launch
-from kcheck.prover.launchers import HostArray, HostLaunch, HostRun, HostScalar, host_values
+from kcheck.prover.launchers import LauncherArray, HostLaunch, HostRun, HostScalar, host_values
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
@@ -135,12 +135,12 @@ class _Builder:
         self.prover.add(launch.path)
         self.assumed.launched(kernel.grid, kernel.block, kernel.shared)
         for value in launch.given:
-            if isinstance(value, HostArray) and value.is_own:
+            if isinstance(value, LauncherArray) and value.is_own:
                 self._allocated(value)
         self.slots = tuple(slots_of_launch(launch))
         self._confirm_sizes(launch)
 
-    def _allocated(self, array: HostArray) -> None:
+    def _allocated(self, array: LauncherArray) -> None:
         """An array that the launcher allocates: of its elements, nothing is known."""
         if array.name in self.q.arrays:
             return
@@ -299,7 +299,7 @@ class _Builder:
             return argument.value
         if isinstance(argument, Poly):
             return argument
-        if isinstance(argument, NameArg | HostArray) and slot.part != "value":
+        if isinstance(argument, NameArg | LauncherArray) and slot.part != "value":
             region = self.q.arrays[self._owner(argument.name)]
             match slot.part:
                 case "data":
@@ -338,7 +338,7 @@ class _Builder:
         element in a row, whose strides may be different."""
         stride, terms = region.strides[slot.axis], self.terms
         if (
-            not isinstance(slot.argument, HostArray)
+            not isinstance(slot.argument, LauncherArray)
             or slot.argument.is_own
             or self.variant.layouts[region.name] == "any"
         ):
@@ -375,7 +375,7 @@ class _Builder:
         return self.terms.replaced(value, by, {}).constant
 
     def _is_empty(self, slot: VariantSlot) -> bool:
-        if isinstance(slot.argument, HostArray):
+        if isinstance(slot.argument, LauncherArray):
             return any(self._in_case(extent) in (0, 1) for extent in slot.argument.shape)
         assert isinstance(slot.argument, NameArg)
         shape = self.variant.arrays.allocation(slot.argument.name).shape

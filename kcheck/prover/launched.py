@@ -12,7 +12,7 @@ from kcheck.errors import SpecError
 from kcheck.generator import Expander, materialize
 from kcheck.model import Case, Choices, Example, Input, OpSpec, Output, Range
 from kcheck.prover.assumptions import Assumptions
-from kcheck.prover.launchers import HostArray, HostLaunch, HostPath, HostScalar, host_paths, host_values
+from kcheck.prover.launchers import LauncherArray, HostLaunch, HostPath, HostScalar, host_paths, host_values
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import Atom, Formula, Poly, Terms
@@ -97,7 +97,7 @@ def _launches(
     for launch in path.launches:
         sizes = (*launch.kernel.grid, *launch.kernel.block)
         wanted += [terms.compare("ge", size, terms.one) for size in sizes]
-    passed = {value.name for launch in path.launches for value in launch.given if isinstance(value, HostArray)}
+    passed = {value.name for launch in path.launches for value in launch.given if isinstance(value, LauncherArray)}
     for name, array in owned(spec).items():
         if kinds[name] != "contiguous" and name in passed:
             # An array with one element in a row may have the type of a contiguous one, which is another kernel.
@@ -157,7 +157,7 @@ def slots_of_launch(launch: HostLaunch) -> Iterator[VariantSlot]:
         Unsupported: an argument has no model.
     """
     for value in launch.given:
-        if isinstance(value, HostArray) and not value.on_host:
+        if isinstance(value, LauncherArray) and not value.on_host:
             if launch.kernel.named:
                 yield VariantSlot(value, "data")
             else:

@@ -34,7 +34,7 @@ from kcheck.model import (
     TritonOptions,
     leaves,
 )
-from kcheck.prover.launchers import HostArray, HostValue
+from kcheck.prover.launchers import LauncherArray, HostValue
 from kcheck.prover.model import Unsupported
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, evaluate, parse
@@ -454,7 +454,7 @@ def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[VariantSlot]:
     yield from fields_of(argument, len(array.shape))
 
 
-def fields_of(argument: Argument | HostArray, rank: int) -> Iterator[VariantSlot]:
+def fields_of(argument: Argument | LauncherArray, rank: int) -> Iterator[VariantSlot]:
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "items")
