@@ -14,7 +14,7 @@ from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.execute import SymbolicExecution
 from kcheck.prover.launched import slots_of_launch
-from kcheck.prover.launchers import LauncherArray, HostLaunch, HostRun, HostScalar, host_values
+from kcheck.prover.launchers import HostLaunch, HostRun, HostScalar, LauncherArray, host_values
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover

@@ -12,7 +12,7 @@ from kcheck.errors import SpecError
 from kcheck.generator import Expander, materialize
 from kcheck.model import Case, Choices, Example, Input, OpSpec, Output, Range
 from kcheck.prover.assumptions import Assumptions
-from kcheck.prover.launchers import LauncherArray, HostLaunch, HostPath, HostScalar, host_paths, host_values
+from kcheck.prover.launchers import HostLaunch, HostPath, HostScalar, LauncherArray, host_paths, host_values
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import Atom, Formula, Poly, Terms

@@ -34,7 +34,7 @@ from kcheck.model import (
     TritonOptions,
     leaves,
 )
-from kcheck.prover.launchers import LauncherArray, HostValue
+from kcheck.prover.launchers import HostValue, LauncherArray
 from kcheck.prover.model import Unsupported
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, evaluate, parse
