@@ -3,6 +3,7 @@
 From the spec and the PTX to a verdict::
 
     variants      the compiled kernels that the cases may launch
+    launchers     the code of a launcher with terms, and (launched) what it launches
     assumptions   sizes, params, launch and contents of index arrays, as terms
     execute       the kernel with terms instead of numbers; loops for any number of iterations
     checks        memcheck, racecheck, synccheck, overflow, as questions to the prover

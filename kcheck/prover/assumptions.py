@@ -349,6 +349,8 @@ def told(spec: OpSpec) -> tuple[str, ...]:
     if spec.launch is not None:
         rows.append(f"grid: {', '.join(e.text for e in spec.launch.grid)}")
         rows.append(f"block: {', '.join(e.text for e in spec.launch.block)}")
+    if spec.launcher is not None:
+        rows.append(f"launches: those in the code of {spec.launcher.name}")
     for name, array in spec.inputs.items():
         dtypes = spec.dtypes[array.dtype].choices if array.dtype in spec.dtypes else (array.dtype,)
         if array.values and all(DTYPES[d].is_integer for d in dtypes):

@@ -49,6 +49,8 @@ class ProofChecks:
         self._indices: dict[tuple[object, ...], tuple[Poly, ...] | None] = {}
         self.converges = False
         """Whether all threads of a block meet at each of its barriers."""
+        self.read_outside: set[str] | None = None
+        """The arrays that may be read outside, if memcheck looked at all accesses and none may write outside."""
         self.shared_is_ordered = False
         """Whether racecheck found no race in shared memory."""
 
@@ -65,11 +67,15 @@ class ProofChecks:
 
     def memcheck(self) -> Iterator[Doubt]:
         """The accesses that may be outside their array, or not aligned."""
+        read: set[str] | None = set()
         for access in self.q.trace.accesses:
             for place in self._places(access):
                 doubt = self._outside(access, place)
                 if doubt is not None:
+                    known = access.kind == "read" and place.region is not None and read is not None
+                    read = {*(read or ()), place.region.name} if known and place.region is not None else None
                     yield doubt
+        self.read_outside = read
 
     def _places(self, access: SymbolicAccess) -> list[SplitOffset]:
         if id(access) not in self._found:
@@ -209,11 +215,11 @@ class ProofChecks:
                     yield Doubt(f"32-bit arithmetic may wrap: {cause}", fix, widening.operation, answer.values)
                     break
 
-    # --- what the checks rest on
+    # --- what the checks depend on
 
-    def rests_on_loads(self, check: str) -> bool:
-        """Whether the answer of synccheck or overflow depends on elements of an array, which an access outside of
-        another array may change."""
+    def depends_on_loads(self, check: str) -> bool:
+        """Whether the answer of synccheck or overflow depends on elements of an array that may be read outside, or
+        that an access outside another array may change."""
         terms, trace = self.terms, self.q.trace
         if check == "overflow":
             any_value = terms.fresh("any value", (None, None))
@@ -226,7 +232,8 @@ class ProofChecks:
             asked = [way.path for way in ways] + [way.condition for way in ways]
         seen: set[object] = set()
         known = self.prover.with_facts(asked)
-        return any(atom.kind == "load" for condition in known for atom in atoms_below(condition, seen))
+        loads = (a for condition in known for a in atoms_below(condition, seen) if a.kind == "load")
+        return any(self.read_outside is None or a.arguments[0] in self.read_outside for a in loads)
 
     # --- synccheck
 
@@ -414,8 +421,30 @@ class ProofChecks:
         path = other.condition(two.path)
         differ = self.terms.true if sharing is None else other.differ()
         same = self._overlap(region, (a, one), (b, two), other)
-        answer = self.prover.together((one.path, path, differ, same, *other.facts()))
+        rules = list(self._whole_numbers(region, first, other))
+        answer = self.prover.together((one.path, path, differ, same, *rules, *other.facts()))
         return None if answer.kind == "no" else answer.values or {"": 0}
+
+    def _whole_numbers(
+        self, region: Region, first: tuple[SymbolicAccess, SplitOffset], other: Renaming
+    ) -> Iterator[Formula]:
+        """That two numbers with the same quotient and the same remainder are the same."""
+        terms = self.terms
+        index = self.index(region, first[1], first[0].size) if region.shape else None
+        for atom in dict.fromkeys(atom for part in index or () for atom in part.atoms()):
+            if atom.kind != "fn" or atom.arguments[0] != "remainder+":
+                continue
+            _, x, y = atom.arguments
+            assert isinstance(x, Poly)
+            assert isinstance(y, Poly)
+            if other.poly(y) is not y:
+                continue
+            parts = (terms.of(atom), terms.function("quotient+", (x, y), (0, None)))
+            x2 = other.poly(x)
+            outside = [terms.compare("lt", one, terms.zero) for one in (x, x2)]
+            differs = [terms.compare("ne", part, other.poly(part)) for part in parts]
+            is_null = terms.compare("lt", y, terms.one)
+            yield terms.any((is_null, *outside, *differs, terms.compare("eq", x, x2)))
 
     def _overlap(
         self,

@@ -13,12 +13,13 @@ from kcheck.model import DTYPES, NameArg, NumberArg, NumelArg, StrideArg
 from kcheck.prover.assumptions import Assumptions, Contents
 from kcheck.prover.bits import Bits, type_range
 from kcheck.prover.execute import MOST_STEPS, SymbolicExecution
-from kcheck.prover.launchers import HostArray, HostLaunch, HostRun, HostScalar, host_values
+from kcheck.prover.launched import slots_of_launch
+from kcheck.prover.launchers import HostLaunch, HostRun, HostScalar, LauncherArray, host_values
 from kcheck.prover.loops import LoopSummary
 from kcheck.prover.model import Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Formula, Poly, Terms
-from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot, slots_of_launch
+from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import inline
 from kcheck.ptx.analysis.kernel_facts import param_slots
@@ -141,12 +142,12 @@ class _Builder:
         self.prover.add(launch.path)
         self.assumed.launched(kernel.grid, kernel.block, kernel.shared)
         for value in launch.given:
-            if isinstance(value, HostArray) and value.is_own:
+            if isinstance(value, LauncherArray) and value.is_own:
                 self._allocated(value)
         self.slots = tuple(slots_of_launch(launch))
         self._confirm_sizes(launch)
 
-    def _allocated(self, array: HostArray) -> None:
+    def _allocated(self, array: LauncherArray) -> None:
         """An array that the launcher allocates: of its elements, nothing is known."""
         if array.name in self.q.arrays:
             return
@@ -305,7 +306,7 @@ class _Builder:
             return argument.value
         if isinstance(argument, Poly):
             return argument
-        if isinstance(argument, NameArg | HostArray) and slot.part != "value":
+        if isinstance(argument, NameArg | LauncherArray) and slot.part != "value":
             region = self.q.arrays[self._owner(argument.name)]
             match slot.part:
                 case "data":
@@ -344,7 +345,7 @@ class _Builder:
         element in a row, whose strides may be different."""
         stride, terms = region.strides[slot.axis], self.terms
         if (
-            not isinstance(slot.argument, HostArray)
+            not isinstance(slot.argument, LauncherArray)
             or slot.argument.is_own
             or self.variant.layouts[region.name] == "any"
         ):
@@ -381,7 +382,7 @@ class _Builder:
         return self.terms.replaced(value, by, {}).constant
 
     def _is_empty(self, slot: VariantSlot) -> bool:
-        if isinstance(slot.argument, HostArray):
+        if isinstance(slot.argument, LauncherArray):
             return any(self._in_case(extent) in (0, 1) for extent in slot.argument.shape)
         assert isinstance(slot.argument, NameArg)
         shape = self.variant.arrays.allocation(slot.argument.name).shape

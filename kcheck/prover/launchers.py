@@ -36,7 +36,7 @@ _FILLED = ("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_l
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class HostArray:
+class LauncherArray:
     """An array as the launcher has it.
 
     Attributes:
@@ -60,7 +60,7 @@ class HostScalar:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Known:
+class HostObject:
     """An object of Python that is the same for every size."""
 
     value: Any
@@ -77,7 +77,9 @@ class HostKernel:
     shared: Poly | None = None
 
 
-HostValue: TypeAlias = "Poly | Formula | HostArray | HostScalar | Known | HostKernel | tuple[HostValue, ...]"
+HostValue: TypeAlias = (
+    "Poly | Formula | LauncherArray | HostScalar | HostObject | HostKernel | tuple[HostValue, ...]"
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -113,7 +115,7 @@ def host_values(assumed: Assumptions) -> dict[str, HostValue]:
         output = spec.outputs.get(name)
         owner = name if output is None or output.alias is None else output.alias
         array = spec.inputs.get(owner) or spec.outputs[owner]
-        found[name] = HostArray(owner, assumed.shape(array), element_type(array, assumed.dtypes).name)
+        found[name] = LauncherArray(owner, assumed.shape(array), element_type(array, assumed.dtypes).name)
     return found
 
 
@@ -136,7 +138,7 @@ def host_paths(
     return found
 
 
-class _Returned(Exception):
+class _ReturnedValue(Exception):
     def __init__(self, value: HostValue | None) -> None:
         self.value = value
 
@@ -208,7 +210,7 @@ class HostRun:
             raise Unsupported("the launcher calls itself")
         try:
             self._block(tree.body, frame)
-        except _Returned as ended:
+        except _ReturnedValue as ended:
             return ended.value
         return None
 
@@ -242,9 +244,9 @@ class HostRun:
                     self._assign(target, item, frame)
                     self._block(body, frame)
             case ast.Return(value=None):
-                raise _Returned(None)
+                raise _ReturnedValue(None)
             case ast.Return(value=ast.expr() as result):
-                raise _Returned(self._value(result, frame))
+                raise _ReturnedValue(self._value(result, frame))
             case _:
                 raise self._unknown(statement, frame, "this statement")
 
@@ -356,16 +358,16 @@ class HostRun:
             return tuple(self._wrapped(part) for part in value)
         if _is_dispatcher(value):
             return HostKernel(str(getattr(value, "__name__", "kernel")), named=False)
-        return Known(value)
+        return HostObject(value)
 
     def _plain(self, value: HostValue) -> object:
-        return value.value if isinstance(value, Known) else None
+        return value.value if isinstance(value, HostObject) else None
 
     def _constant(self, value: HostValue) -> int | None:
         return value.constant if isinstance(value, Poly) else None
 
     def _attribute(self, owner: HostValue, name: str) -> HostValue | None:
-        if isinstance(owner, HostArray):
+        if isinstance(owner, LauncherArray):
             match name:
                 case "shape":
                     return owner.shape
@@ -374,9 +376,9 @@ class HostRun:
                 case "size":
                     return self._size(owner.shape)
                 case "dtype" if owner.dtype in ("float16", "float32", "float64") or "int" in owner.dtype:
-                    return Known(np.dtype(owner.dtype))
+                    return HostObject(np.dtype(owner.dtype))
             return None
-        if isinstance(owner, Known) and isinstance(owner.value, ModuleType) and hasattr(owner.value, name):
+        if isinstance(owner, HostObject) and isinstance(owner.value, ModuleType) and hasattr(owner.value, name):
             return self._wrapped(getattr(owner.value, name))
         return None
 
@@ -431,7 +433,7 @@ class HostRun:
             raise self._unknown(node, frame, f"`{ast.unparse(node)}`")
         if isinstance(target, HostKernel) and target.grid and not named:
             self._launches.append(HostLaunch(target, tuple(given), self._path, frame.before + node.lineno))
-            return Known(None)
+            return HostObject(None)
         called = self._plain(target)
         found = self._of_numbers(called, given) if not named else None
         if found is None:
@@ -449,7 +451,7 @@ class HostRun:
         if not plain or called.__closure__ or set(names) != {p.name for p in parameters}:
             return None
         found = self._run(called, names, frame.depth + 1)
-        return Known(None) if found is None else found
+        return HostObject(None) if found is None else found
 
     def _of_numbers(self, called: object, given: Sequence[HostValue]) -> HostValue | None:
         terms = self._terms
@@ -457,7 +459,7 @@ class HostRun:
             (one,) = given
             if isinstance(one, tuple):
                 return terms.number(len(one))
-            return one.shape[0] if isinstance(one, HostArray) and one.shape else None
+            return one.shape[0] if isinstance(one, LauncherArray) and one.shape else None
         if called is math.prod and len(given) == 1 and isinstance(given[0], tuple):
             given, called = given[0], math.prod
         numbers = [value for value in given if isinstance(value, Poly)]
@@ -482,10 +484,10 @@ class HostRun:
         on_host = any(called is getattr(np, name) for name in _FILLED)
         like = called in (np.zeros_like, np.ones_like, np.empty_like, getattr(cuda, "device_array_like", np))
         if called is getattr(cuda, "to_device", np):
-            if len(given) != 1 or named or not isinstance(given[0], HostArray) or not given[0].on_host:
+            if len(given) != 1 or named or not isinstance(given[0], LauncherArray) or not given[0].on_host:
                 return None
             return self._array(given[0].shape, given[0].dtype, line, on_host=False)
-        if like and len(given) == 1 and not named and isinstance(given[0], HostArray):
+        if like and len(given) == 1 and not named and isinstance(given[0], LauncherArray):
             return self._array(given[0].shape, given[0].dtype, line, on_host=on_host)
         if like or not (on_host or called is getattr(cuda, "device_array", np)):
             return None
@@ -508,9 +510,11 @@ class HostRun:
             return None
         return self._array(tuple(known), name, line, on_host=on_host) if name in DTYPES else None
 
-    def _array(self, shape: tuple[Poly, ...], dtype: str, line: int, *, on_host: bool) -> HostArray:
+    def _array(self, shape: tuple[Poly, ...], dtype: str, line: int, *, on_host: bool) -> LauncherArray:
         self._arrays += 1
-        return HostArray(f"array {self._arrays} of the launcher (line {line})", shape, dtype, on_host, is_own=True)
+        return LauncherArray(
+            f"array {self._arrays} of the launcher (line {line})", shape, dtype, on_host, is_own=True
+        )
 
     def _configured(self, kernel: HostKernel, sizes: HostValue) -> HostKernel | None:
         """A kernel with its grid and block: ``kernel[grid, block]``, ``[grid, block, shared]`` for one of

@@ -16,8 +16,10 @@ from kcheck.prover.terms import Atom, Formula, Poly, Terms, atoms_below
 
 _STEPS = 400_000
 """The resource limit of one question, in units of the solver: about a second."""
-_MOST_SECONDS = 5.0
-"""The limit of one question in seconds, for a slow machine."""
+_MOST_SECONDS = 20.0
+"""The limit of one question in seconds, for a slow or busy machine."""
+_LATE = 5.0
+"""With less time left, a question without an answer may have one in another kernel."""
 
 
 class ProofTimeout(Exception):
@@ -165,7 +167,7 @@ class Prover:
         known, limit = self._answers.get(form, (UNKNOWN, -1))
         if known.kind == "no" or limit >= steps:
             return Answer(known.kind, {names[int(n)]: value for n, value in known.values.items()})
-        is_late = self._deadline - time.process_time() < _MOST_SECONDS
+        is_late = self._deadline - time.process_time() < _LATE
         found = self._solved(asked, steps)
         if found.kind != "unknown" or not is_late:
             numbers = {name: str(n) for n, name in enumerate(names)}

@@ -15,7 +15,6 @@ from typing import Any
 from kcheck.cpu.launches import KernelLaunch
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
-from kcheck.device.call import load_launcher
 from kcheck.device.cpu import silenced
 from kcheck.errors import SpecError
 from kcheck.generator import CaseArrays, Expander, materialize
@@ -36,11 +35,8 @@ from kcheck.model import (
     TritonOptions,
     leaves,
 )
-from kcheck.prover.assumptions import Assumptions
-from kcheck.prover.launchers import HostArray, HostLaunch, HostPath, HostScalar, HostValue, host_paths, host_values
+from kcheck.prover.launchers import HostValue, LauncherArray
 from kcheck.prover.model import Unsupported
-from kcheck.prover.prover import Prover
-from kcheck.prover.terms import Atom, Formula, Poly, Terms
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, evaluate, parse
 from kcheck.symbolic import names as names_in
@@ -48,9 +44,6 @@ from kcheck.symbolic import names as names_in
 _MOST = 48
 _MOST_SIZES = 1 << 14
 _SEEDS = 30
-_SCOUT_SECONDS = 5.0
-_SMALL = 4096
-"""Sizes up to this are preferred for a case that only has to be compiled."""
 _CLASS_SEEDS = 60
 """The cases that are drawn with given sizes: the layouts leave strides open."""
 
@@ -133,10 +126,7 @@ def variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
     """
     refuse(spec)
     device.prepare(spec)
-    if spec.launch is None:
-        yield from _of_launcher(spec, device)
-        return
-    groups = {name: _groups(array) for name, array in _owned(spec).items()}
+    groups = {name: layout_groups(array) for name, array in owned(spec).items()}
     every = list(
         product(
             product(*(variable.choices for variable in spec.dtypes.values())),
@@ -171,14 +161,14 @@ def variants_of(
     """
     refuse(spec)
     device.prepare(spec)
-    owned, every = _owned(spec), _baked(spec)
+    arrays_of, every = owned(spec), _baked(spec)
     is_triton = spec.kernel is not None and spec.kernel.kind == "triton"
     seen: set[object] = set()
     for case in cases:
         baked = next((one for one in every if one.has(case)), None)
         if baked is None:
             continue
-        kinds = {name: _kind(array, case.layouts[name]) for name, array in owned.items()}
+        kinds = {name: _kind(array, case.layouts[name]) for name, array in arrays_of.items()}
         types = () if any_dtypes else (tuple(case.dtypes.items()), tuple(kinds.items()))
         arrays = materialize(spec, case)
         key = (types, every.index(baked), _classes(spec, arrays) if is_triton else ())
@@ -193,139 +183,11 @@ def variants_of(
             )
 
 
-def _of_launcher(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
-    """The kernels that a launcher launches, for each choice of dtypes and layouts and each way through its code.
-
-    A case of each way is run up to its launches, which gives the compiled kernels.
-    """
-    if _baked_names(spec):
-        raise Unsupported("the code is compiled for each value of a size")
-    launcher = load_launcher(spec)
-    groups = {name: _groups(array) for name, array in _owned(spec).items()}
-    for name, found in groups.items():
-        _refuse_layouts(name, _owned(spec)[name], found)
-    for dtypes, layouts in product(
-        product(*(variable.choices for variable in spec.dtypes.values())), product(*groups.values())
-    ):
-        kinds = {name: kind for name, (kind, _) in zip(groups, layouts, strict=True)}
-        example = Example(
-            spec.span,
-            dtypes=dict(zip(spec.dtypes, dtypes, strict=True)),
-            layouts={name: layout for name, (_, layout) in zip(groups, layouts, strict=True)},
-        )
-        terms = Terms()
-        prover = Prover(terms, _SCOUT_SECONDS)
-        assumed = Assumptions(terms, prover, spec, example.dtypes)
-        assumed.build({})
-        for path in host_paths(assumed, launcher, host_values(assumed)):
-            if path.launches:
-                yield from _launches(
-                    spec, device, example, kinds, assumed, LauncherWay(launcher, path.decisions, 0), path
-                )
-
-
-def _refuse_layouts(name: str, array: Input | Output, groups: Sequence[tuple[str, str]]) -> None:
-    """Raises Unsupported for layouts of which an array of few elements may have the type of another one, for which
-    the launcher compiles code that is not looked at."""
-    kinds = {kind for kind, _ in groups}
-    known = ("contiguous", "offset", "strided", "padded", "reversed", "broadcast", "transposed")
-    if kinds == {"contiguous"}:
-        return
-    if "contiguous" not in kinds or len(array.shape) > 2 or not set(array.layouts) <= set(known):
-        raise Unsupported(f"the type that the launcher compiles for depends on the sizes of {name}")
-
-
-def _launches(
-    spec: OpSpec,
-    device: Device,
-    example: Example,
-    kinds: Mapping[str, str],
-    assumed: Assumptions,
-    way: LauncherWay,
-    path: HostPath,
-) -> Iterator[SpecVariant]:
-    """The launches of one way through a launcher, with what is compiled for them."""
-    terms = assumed.terms
-    wanted = [path.path]
-    for launch in path.launches:
-        sizes = (*launch.kernel.grid, *launch.kernel.block)
-        wanted += [terms.compare("ge", size, terms.one) for size in sizes]
-    passed = {value.name for launch in path.launches for value in launch.given if isinstance(value, HostArray)}
-    for name, array in _owned(spec).items():
-        if kinds[name] != "contiguous" and name in passed:
-            # An array with one element in a row may have the type of a contiguous one, which is another kernel.
-            wanted += [terms.compare("gt", extent, terms.one) for extent in assumed.shape(array)]
-    small = [terms.compare("le", assumed.names[name], terms.number(_SMALL)) for name in spec.dims]
-    answer = assumed.prover.together([*wanted, *small])
-    if answer.kind == "no":
-        answer = assumed.prover.together(wanted)
-    if answer.kind == "no":
-        if all(kinds.get(name, "contiguous") == "contiguous" for name in passed):
-            raise Unsupported("no sizes were found for which all launches of the launcher are valid")
-        if any(kinds[n] != "contiguous" and len(a.shape) > 1 for n, a in _owned(spec).items() if n in passed):
-            raise Unsupported("the types that the launcher compiles for depend on the sizes of arrays")
-        return  # a row of one element has the type of a contiguous one
-    dims = {n: v for n, v in answer.values.items() if n in spec.dims and _is_drawn(spec, n)}
-    params = {n: v for n, v in answer.values.items() if n in spec.params and spec.params[n].expr is None}
-    expander = Expander(spec)
-    for seed in _seeds(spec, 0):
-        try:
-            case = expander.case(seed, "prove", replace(example, dims=dims, params=params))
-            arrays = materialize(spec, case)
-        except SpecError:
-            continue
-        if _in_case(assumed, terms.all(wanted), case) is not terms.true:
-            continue
-        found = _all_taken(spec, device, arrays)
-        if len(found) < len(path.launches) or len(found) % len(path.launches):
-            raise Unsupported("the launcher launches something else than what its code says")
-        if any(launch.cooperative for launch in found):
-            raise Unsupported("blocks wait for each other")
-        for number in range(len(path.launches)):
-            yield SpecVariant(
-                spec, arrays, found[number], case.dtypes, kinds, {}, {}, (), {}, {}, replace(way, number=number)
-            )
-        return
-    raise Unsupported("no case was found for one way through the launcher")
-
-
-def _in_case(assumed: Assumptions, condition: Formula, case: Case) -> Formula:
-    """A condition with the sizes and params of a case."""
-
-    def by(atom: Atom) -> Poly | None:
-        known = case.dims.get(str(atom.arguments[0]), case.params.get(str(atom.arguments[0])))
-        return assumed.terms.number(known) if atom.kind == "var" and isinstance(known, int) else None
-
-    return assumed.terms.replaced_condition(condition, by, {})
-
-
-def _is_drawn(spec: OpSpec, name: str) -> bool:
-    return isinstance(spec.dims[name].domain, Range | Choices)
-
-
-def slots_of_launch(launch: HostLaunch) -> Iterator[VariantSlot]:
-    """What the parameters of a kernel that a launcher launches are.
-
-    Raises:
-        Unsupported: an argument has no model.
-    """
-    for value in launch.given:
-        if isinstance(value, HostArray) and not value.on_host:
-            if launch.kernel.named:
-                yield VariantSlot(value, "data")
-            else:
-                yield from _fields(value, len(value.shape))
-        elif isinstance(value, Poly | HostScalar):
-            yield VariantSlot(value, "value")
-        else:
-            raise Unsupported(f"line {launch.line} of the launcher passes what is neither an array nor a number")
-
-
-def _owned(spec: OpSpec) -> dict[str, Input | Output]:
+def owned(spec: OpSpec) -> dict[str, Input | Output]:
     return {**spec.inputs, **{name: output for name, output in spec.outputs.items() if output.alias is None}}
 
 
-def _groups(array: Input | Output) -> list[tuple[str, str]]:
+def layout_groups(array: Input | Output) -> list[tuple[str, str]]:
     """(what is known about the strides, one layout) for the layouts of an array that are treated alike."""
     found: dict[str, str] = {}
     for layout in array.layouts or ("contiguous",):
@@ -388,7 +250,7 @@ class _Baked:
 
 def _baked(spec: OpSpec) -> list[_Baked]:
     """The dims and the params that the compiler gets as constants, in each combination."""
-    names = _baked_names(spec)
+    names = baked_names(spec)
     free: list[str] = []
     for name in names:
         _add_free(spec, name, free)
@@ -427,7 +289,7 @@ def _baked(spec: OpSpec) -> list[_Baked]:
     ]
 
 
-def _baked_names(spec: OpSpec) -> list[str]:
+def baked_names(spec: OpSpec) -> list[str]:
     names: list[str] = []
     options = spec.compile
     if isinstance(options, TritonOptions):
@@ -498,7 +360,7 @@ def _launched(
     drawn: set[tuple[str, ...]] = set()
     none = True
     for n in range(_SEEDS if is_triton else 1):
-        for seed in _seeds(spec, n):
+        for seed in seeds_of(spec, n):
             try:
                 case = expander.case(seed, "prove", replace(example, dims=dict(baked.dims(n))))
             except SpecError:
@@ -543,7 +405,7 @@ def of_classes(
         spec.span,
         dims=dims,
         dtypes=variant.dtypes,
-        layouts={name: case.layouts[name] for name in _owned(spec)},
+        layouts={name: case.layouts[name] for name in owned(spec)},
         params={**params, **drawn},
     )
     expander = Expander(spec)
@@ -569,16 +431,16 @@ def _classes(spec: OpSpec, arrays: CaseArrays) -> tuple[str, ...]:
     return tuple(argument_classes(spec, arrays).values())
 
 
-def _seeds(spec: OpSpec, n: int) -> Iterable[int]:
+def seeds_of(spec: OpSpec, n: int) -> Iterable[int]:
     return (derive(spec.seed, f"prove_{n}_{again}") for again in range(12))
 
 
 def _taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> KernelLaunch | None:
     """What a case launches; None if its grid is empty."""
-    return next(iter(_all_taken(spec, device, arrays)), None)
+    return next(iter(all_taken(spec, device, arrays)), None)
 
 
-def _all_taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> list[KernelLaunch]:
+def all_taken(spec: OpSpec, device: Device, arrays: CaseArrays) -> list[KernelLaunch]:
     """What a case launches, several times."""
     with silenced() as launches:
         outcome = device.run(spec, arrays, timeout=None)
@@ -634,10 +496,10 @@ def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[VariantSlot]:
     if array is None:
         yield VariantSlot(argument, "value")
         return
-    yield from _fields(argument, len(array.shape))
+    yield from fields_of(argument, len(array.shape))
 
 
-def _fields(argument: Argument | HostArray, rank: int) -> Iterator[VariantSlot]:
+def fields_of(argument: Argument | LauncherArray, rank: int) -> Iterator[VariantSlot]:
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "unused")
     yield VariantSlot(argument, "items")

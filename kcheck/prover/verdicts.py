@@ -13,6 +13,7 @@ from kcheck.errors import KernelError, PtxError
 from kcheck.model import OpSpec, Span
 from kcheck.prover.checks import Doubt, ProofChecks
 from kcheck.prover.kernel import execute, missing_class
+from kcheck.prover.launched import launcher_variants
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Answers, ProofTimeout, Prover
 from kcheck.prover.terms import Formula, Poly, Terms, atoms_below
@@ -118,7 +119,8 @@ def _every(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
         Unsupported: as :func:`variants`; no case was found for a combination.
     """
     groups: dict[tuple[object, ...], list[SpecVariant]] = {}
-    for variant in variants(spec, device):
+    every = variants if spec.launcher is None else launcher_variants
+    for variant in every(spec, device):
         parts = (variant.dtypes, variant.layouts, variant.params, variant.sizes, variant.spans)
         groups.setdefault(tuple(tuple(part.items()) for part in parts), []).append(variant)
         yield variant
@@ -159,10 +161,13 @@ def _of_variant(
         "racecheck": checks.racecheck,
     }
     assumes_order = _assumes_order(checks)
+    needed = {"racecheck"} if assumes_order else set()
+    if any(name not in failed and checks.depends_on_loads(name) for name in ("synccheck", "overflow")):
+        needed.add("memcheck")  # its answer decides whether the loads count
     for name, way in ways.items():
         # The first two are quick. The others leave time for the next kernel.
         with prover.part_of_time(1.0 if name in ("synccheck", "overflow") else 0.5):
-            skips = name in failed and not (name == "racecheck" and assumes_order)
+            skips = name in failed and name not in needed
             found[name] = [] if skips else _reasons(way, late)
     is_inside = not found["memcheck"] and "memcheck" not in failed
     if not is_inside:
@@ -170,7 +175,7 @@ def _of_variant(
         outside = Reason("memcheck is not proved, so an access may be in another array")
         found["racecheck"] = found["racecheck"] or [outside]
         for name in ("synccheck", "overflow"):
-            if not found[name] and checks.rests_on_loads(name):
+            if not found[name] and checks.depends_on_loads(name):
                 found[name] = [outside]
     if assumes_order and not found["synccheck"] and not (is_inside and checks.shared_is_ordered):
         q.ordered = False

@@ -59,6 +59,16 @@ def test_many_random_kernels_that_are_proved_run_without_a_finding(tmp_path: Pat
     check_random(tmp_path, 1000, 400)
 
 
+@pytest.mark.soak
+def test_random_launchers_that_are_proved_access_what_there_is(tmp_path: Path) -> None:
+    """Their code computes a number of elements, which must not be above N for any sizes."""
+    found = rows("random_launchers.py", str(tmp_path), "0", "200")
+    assert len(found) == 200
+    assert not false_proofs(found)
+    assert sum(row["verdicts"]["memcheck"] == "proved" for row in found) > 50
+    assert sum("memcheck" in row["found"] for row in found) > 25
+
+
 def test_no_twin_is_proved_for_the_check_that_reports_it() -> None:
     """A few twins that are quick to decide."""
     found = rows("corpus_twins.py", *QUICK)
