@@ -290,17 +290,19 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
 def _more(wanted: Wanted) -> MoreCases | None:
     """What adds cases that meet conditions in the kernel. A shard has none, because no device has loaded a kernel
     when cases are shared out."""
-    from kcheck.prover.prover import has_solver, require_solver
+    with kept():
+        from kcheck.prover.reach import ConditionReach, has_solver
+        from kcheck.prover.reached import ReachLimits
 
     if wanted.reach is True:
+        from kcheck.prover.prover import require_solver
+
         require_solver("--reach")
     if wanted.reach is False or wanted.shard is not None or not has_solver():
         return None
-    from kcheck.prover.reach import ConditionReach
-
     if wanted.reach:
-        return ConditionReach(most=200, kernels=96, steps=200_000, any_dtypes=False, option="--reach")
-    return ConditionReach(most=5, kernels=8, steps=3_000, any_dtypes=True)
+        return ConditionReach(ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False), "--reach")
+    return ConditionReach(ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True))
 
 
 def _recorder() -> Recorder:

@@ -26,11 +26,6 @@ class ProofTimeout(Exception):
     """The time of a kernel is over."""
 
 
-def has_solver() -> bool:
-    """Whether the solver is installed."""
-    return find_spec("z3") is not None
-
-
 def require_solver(what: str = "kcheck prove") -> None:
     """Check that the solver is installed.
 
@@ -40,7 +35,7 @@ def require_solver(what: str = "kcheck prove") -> None:
     Raises:
         UserError: it is not.
     """
-    if not has_solver():
+    if find_spec("z3") is None:
         raise UserError(f"{what} needs the solver z3, which is not installed; pip install 'kcheck[prove]'")
 
 

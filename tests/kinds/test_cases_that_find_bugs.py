@@ -117,4 +117,4 @@ def test_the_case_finds_the_bug(found: dict[str, dict[str, Any]], name: str, see
     assert found[f"{name}_right"]["status"] == "passed", found[f"{name}_right"]["cases"]
     failed = [case for case in found[f"{name}_wrong"]["cases"] if case["status"] == "failed"]
     assert failed
-    assert all(seen(case) for case in failed)
+    assert all(seen(case) for case in failed if not case["label"].startswith("reach_"))

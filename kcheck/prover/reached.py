@@ -1,0 +1,62 @@
+"""Cases with the sizes at which a kernel's conditions are met (:mod:`kcheck.prover.reach`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcheck.dataclass import dataclass
+from kcheck.errors import SpecError
+from kcheck.generator import Expander
+from kcheck.generator.huge import HugeSizes
+from kcheck.model import Case, Example, OpSpec
+from kcheck.rng import derive
+from kcheck.runner.options import REACH
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """Sizes and params for which a kernel does what it does for no planned case.
+
+    Attributes:
+        file, line: where the kernel computes the condition that they meet; 0: unknown.
+    """
+
+    dims: Mapping[str, int]
+    params: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReachLimits:
+    """How far to look.
+
+    Attributes:
+        most: how many cases at most; ``kernels``: how many compiled kernels to look at; ``steps``: how many
+            instructions of them to execute: a kernel that has more is left alone.
+        any_dtypes: look at only one of the kernels that differ in dtypes and layouts.
+    """
+
+    most: int
+    kernels: int
+    steps: int
+    any_dtypes: bool
+
+
+class ReachCases:
+    """Makes cases with given sizes, in a run with a master seed."""
+
+    def __init__(self, spec: OpSpec, master: int) -> None:
+        self._spec, self._master = spec, master
+        self._expander, self._huge = Expander(spec), HugeSizes(spec)
+
+    def case(self, sizes: Reaches, number: int) -> Case | None:
+        """The case; None if it does not fit in memory, or if a constraint that has no term excludes it."""
+        label = f"{REACH}{number}"
+        stated = Example(self._spec.span, dims=sizes.dims, params=sizes.params, dtypes=sizes.dtypes)
+        try:
+            case = self._expander.case(derive(self._master, label), label, stated)
+        except SpecError:
+            return None
+        return None if self._huge.is_huge(case.dims) else case
