@@ -99,6 +99,7 @@ class SymbolicExecution:
         regions: the arrays and variables, by the atom of the address.
         summary: makes what executes the loops of an execution.
         most_steps: the kernel is too long if more instructions are executed.
+        notes_decisions: note each predicate that is computed.
         loaded: the value of a load from a read-only array: (region, address, signed, width, path); None: unknown.
     """
 
@@ -116,6 +117,7 @@ class SymbolicExecution:
         loaded: Callable[[Region, Poly, int, Bits], Poly | None],
         summary: Callable[[SymbolicExecution], Loops],
         most_steps: int = MOST_STEPS,
+        notes_decisions: bool = False,
     ) -> None:
         self.terms = terms
         self.prover = prover
@@ -125,6 +127,7 @@ class SymbolicExecution:
         self.summary = summary(self)
         self.live = liveness.analyze(cfg)
         self.recording = True
+        self._notes_decisions = notes_decisions
         self.inside: tuple[int, ...] = ()
         self.divergent = self.trace.divergent
         self._function = function
@@ -509,13 +512,14 @@ class SymbolicExecution:
                 registers[operand.name] = value
 
     def _note_decision(self, i: Instruction, condition: Formula, path: Formula) -> None:
-        if self.recording and condition not in (self.terms.true, self.terms.false):
+        wanted = self.recording and self._notes_decisions
+        if wanted and condition not in (self.terms.true, self.terms.false):
             self.trace.decisions.append(Decision(i, condition, path))
 
     def _note_choices(self, i: Instruction, chosen: Value, path: Formula, most: int = _MOST_CHOICES) -> None:
         """Note the conditions under which nested selects have each of their values. ``a and b`` often becomes
         a select in a select."""
-        if not self.recording or not isinstance(chosen, Poly):
+        if not self.recording or not self._notes_decisions or not isinstance(chosen, Poly):
             return
         terms = self.terms
         pending: list[tuple[Poly, tuple[Formula, ...]]] = [(chosen, ())]

@@ -56,11 +56,12 @@ class Question:
     barriers then get one value."""
 
 
-def execute(variant: SpecVariant, terms: Terms, prover: Prover, most_steps: int = MOST_STEPS) -> Question:
+def execute(variant: SpecVariant, terms: Terms, prover: Prover, most_steps: int | None = None) -> Question:
     """Execute the kernel of a variant.
 
     Args:
-        most_steps: the kernel is too long if more instructions are executed.
+        most_steps: to note each predicate that is computed, in a kernel that is too long if more instructions are
+            executed; None: for proofs, which do not need them.
 
     Raises:
         Unsupported: something in it has no model.
@@ -86,7 +87,7 @@ class _Builder:
         self._strides: dict[str, tuple[Poly, ...]] = {}
         self._symbols: dict[str, Atom] = {}
 
-    def question(self, most_steps: int) -> Question:
+    def question(self, most_steps: int | None) -> Question:
         q = self.q
         self._assume()
         slots, _ = param_slots(self.function)
@@ -106,7 +107,8 @@ class _Builder:
             self._symbols,
             self._loaded,
             LoopSummary,
-            most_steps,
+            MOST_STEPS if most_steps is None else most_steps,
+            most_steps is not None,
         )
         q.trace = execution.run()
         q.steps = execution.steps
