@@ -214,18 +214,22 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     kernel(folder, "outside and loads", WRITES_OUTSIDE.replace("mov.u32 %r6, %r0", "ld.global.u32 %r6, [%a0]"))
     for name, high in CONTENTS.items():
         kernel_of_contents(folder, name, high)
-    specs = [path.name for path in sorted(folder.glob("*.yaml")) if path.stem != "kcheck"]
+    specs = [path.stem for path in sorted(folder.glob("*.yaml")) if path.stem != "kcheck"]
     program = Path(__file__).with_name("decided.py")
-    done = subprocess.run(
-        [sys.executable, str(program), *specs],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    found: Verdicts = {}
+    # What the solver finds within its limit of steps depends a little on what it was asked before.
+    for part in (*([name] for name in ROWS_TWINS), [name for name in specs if name not in ROWS_TWINS]):
+        done = subprocess.run(
+            [sys.executable, str(program), *(f"{name}.yaml" for name in part)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found |= json.loads(done.stdout)
+    return found
 
 
 @pytest.mark.parametrize(("name", "check"), [(name, check) for name, (*_, check) in PAIRS.items()])
