@@ -10,7 +10,7 @@ from itertools import islice, product
 from kcheck.device import Device
 from kcheck.errors import KernelError, PtxError, SpecError
 from kcheck.generator import Expander
-from kcheck.model import Case, OpSpec, Range
+from kcheck.model import Case, Choices, OpSpec, Range
 from kcheck.prover.kernel import Question, execute
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Answer, ProofTimeout, Prover
@@ -39,7 +39,9 @@ def reached_sizes(
     # The run itself reports a kernel that does not compile; one that has no model has no such cases.
     with contextlib.suppress(Unsupported, ProofTimeout, KernelError, PtxError, SpecError):
         for variant in islice(_variants(limits, spec, device, planned), limits.kernels):
-            known = [case for case in (*planned, *cases) if _launches(variant, case)]
+            if steps <= 0:
+                break
+            known = [case for case in (*planned, *cases) if variant.has_constants_of(case)]
             taken, proposed = _searched(variant, known, steps, limits.most)
             steps -= taken
             for sizes in proposed:
@@ -66,7 +68,7 @@ def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int
     try:
         question = execute(variant, terms, prover, steps)
     except Unsupported:
-        return 0, ()
+        return steps, ()
     prover.asks = True
     search = _GoalSearch(variant, question, known)
     found: list[Reaches] = []
@@ -87,17 +89,8 @@ def _drawn(variant: SpecVariant) -> Iterator[Case]:
     for number in range(_SAMPLES):
         with contextlib.suppress(SpecError):
             case = expander.case(derive(variant.spec.seed, f"sample_{number}"), "sample")
-            if _launches(variant, case):
+            if variant.has_constants_of(case):
                 yield case
-
-
-def _launches(variant: SpecVariant, case: Case) -> bool:
-    """Whether a case has the constants that a kernel is compiled for. Its dtypes and layouts may differ."""
-    constants = {**variant.params, **variant.sizes}
-    known: dict[str, object] = {**case.params, **case.dims}
-    return all(known.get(name) == value for name, value in constants.items()) and all(
-        any(low <= case.dims[name] <= high for low, high in runs) for name, runs in variant.spans.items()
-    )
 
 
 class _GoalSearch:
@@ -185,7 +178,7 @@ class _GoalSearch:
 
     def _reaches(self, answer: Answer, operation: Operation) -> Reaches:
         spec, loc = self._spec, operation.loc
-        free = {name for name, dim in spec.dims.items() if not hasattr(dim.domain, "text")}
+        free = {name for name, dim in spec.dims.items() if isinstance(dim.domain, Range | Choices)}
         params = {name for name, param in spec.params.items() if param.expr is None}
         return Reaches(
             {name: value for name, value in answer.values.items() if name in free},

@@ -54,8 +54,17 @@ class ConditionReach:
             planned: the cases of a run with the master seed ``master``.
         """
         called = any(drawn.name == "from" for array in spec.inputs.values() for drawn in array.values)
-        if device.name != "cpu" or spec.launch is None or called:
-            return (), ""
+        why_not = (
+            "the device is not cpu"
+            if device.name != "cpu"
+            else "only its code knows what it launches"
+            if spec.launch is None
+            else "code of the project makes its inputs"
+            if called
+            else ""
+        )
+        if why_not:
+            return (), f"{self.option} adds no cases to {spec.op}: {why_not}" if self.option else ""
         ordinary = [case for case in planned if not is_sampled(spec, case)]
         recipes = [(case.dims, case.params, case.dtypes, case.layouts) for case in ordinary]
         files = sorted(digests(spec).items())

@@ -99,6 +99,19 @@ class SpecVariant:
     spans: Mapping[str, tuple[tuple[int, int], ...]]
     way: LauncherWay | None = None
 
+    def has_constants_of(self, case: Case) -> bool:
+        """Whether a case has the constants that the kernel is compiled for. Its dtypes and layouts may differ."""
+        return _has_constants(case, {**self.params, **self.sizes}, self.spans)
+
+
+def _has_constants(
+    case: Case, constants: Mapping[str, object], spans: Mapping[str, tuple[tuple[int, int], ...]]
+) -> bool:
+    known: dict[str, object] = {**case.params, **case.dims}
+    return all(known.get(name) == value for name, value in constants.items()) and all(
+        any(low <= case.dims[name] <= high for low, high in runs) for name, runs in spans.items()
+    )
+
 
 def refuse(spec: OpSpec) -> None:
     """Raises Unsupported if only code that runs on the host knows what is launched."""
@@ -232,10 +245,7 @@ class _Baked:
 
     def has(self, case: Case) -> bool:
         """Whether the constants are those of a case."""
-        known: dict[str, object] = {**case.params, **case.dims}
-        constants = {**self.params, **self.sizes}
-        in_range = self.ranged is None or case.dims[self.ranged[0]] in self.ranged[1]
-        return in_range and all(known.get(name) == value for name, value in constants.items())
+        return _has_constants(case, {**self.params, **self.sizes}, self.spans())
 
     def dims(self, attempt: int) -> Mapping[str, int]:
         """The dims of an attempt to draw a case: the values differ in what compilers look at."""
