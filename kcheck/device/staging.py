@@ -152,7 +152,7 @@ class Staging:
         copy its bytes there.
 
         Raises:
-            ValueError: there is none, or it is not as :meth:`label` does it.
+            ValueError: there is no such memory, or it differs from what :meth:`label` would describe.
         """
         label = next((one for one in self._memory.state.labels if one.name == allocation.name), None)
         address = -1 if label is None else label.base - allocation.offset

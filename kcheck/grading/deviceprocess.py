@@ -78,9 +78,8 @@ class DeviceProcess:
         self._found: list[Finding] = []
         self._facts = NO_FACTS
         self._forged = ""
-        self._slow: dict[
-            tuple[str, str], int
-        ] = {}  # the fewest threads with which a kernel is too slow if checked
+        # By kernel, the fewest threads with which it is too slow if checked.
+        self._slow: dict[tuple[str, str], int] = {}
         self._unchecked: dict[tuple[str, tuple[str, ...]], None] = {}  # kernels, and sanitizers they ran without
         executor.scratch.is_known = outputs_are_named
 
