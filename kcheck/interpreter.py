@@ -30,6 +30,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -67,6 +68,17 @@ def no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def frame_of(ident: int) -> FrameType | None:
+    """The innermost Python frame of a running thread; None if there is none.
+
+    ``sys._current_frames`` makes objects while it has a lock of the interpreter. If the garbage collector ran
+    then, its callbacks would let other threads run, and one that starts a thread would wait for that lock forever
+    (CPython's issue 106883; Python 3.11.7 has it).
+    """
+    with no_collection():
+        return sys._current_frames().get(ident)
 
 
 @contextmanager

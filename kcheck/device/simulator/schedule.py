@@ -25,6 +25,7 @@ import numpy as np
 
 from kcheck.dataclass import dataclass
 from kcheck.device.simulator.stopping import Stop, end, raise_stop
+from kcheck.interpreter import frame_of
 from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.rng import pieces
 
@@ -215,7 +216,7 @@ class Grid:
         for _ in range(_LOOKS):
             fiber = self.running
             if fiber is not None and fiber.worker is not None and fiber.worker.ident is not None:
-                frame = sys._current_frames().get(fiber.worker.ident)
+                frame = frame_of(fiber.worker.ident)
                 if frame is not None and _is_in_kernel(frame):
                     return fiber, frame
             time.sleep(_LOOK_SECONDS)

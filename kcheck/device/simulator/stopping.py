@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeVar
 
-from kcheck.interpreter import no_collection
+from kcheck.interpreter import frame_of, no_collection
 
 _JOIN_SECONDS = 10.0
 _LEAVE_SECONDS = 0.02  # by then a waiting thread has ended
@@ -74,7 +74,7 @@ def raise_stop(nth: int, outside: CodeType) -> None:
 def _in_collection(ident: int) -> bool:
     """Whether a thread is in a callback of the garbage collector. On a busy machine, that is where a thread often
     waits for the interpreter: a collection runs long without releasing it."""
-    frame = sys._current_frames().get(ident)
+    frame = frame_of(ident)
     callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code in callbacks:
