@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
+from decided import Verdicts, decided
 
 KERNEL = """.version 8.0
 .target sm_80
@@ -112,20 +110,8 @@ UNKNOWN = {
     "looks at types": "fill[blocks(N, 1), BLOCK](x, y, N if isinstance(N, int) else N + 1)",
 }
 
-Found = dict[str, tuple[dict[str, str], str]]
+Found = dict[str, tuple[Verdicts, str]]
 """By spec: the verdicts, and the first reason."""
-
-PROGRAM = """
-import json, sys
-from pathlib import Path
-from kcheck.device import choose_for
-from kcheck.prover.verdicts import decide, words
-from kcheck.specfile import load_spec
-for name in sys.argv[1:]:
-    spec = load_spec(Path(name + ".yaml"))
-    proofs = decide(spec, choose_for([spec], "cpu")).proofs
-    print(json.dumps([name, words(proofs), next((r.message for p in proofs for r in p.reasons), "")]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -147,17 +133,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         text = body if lines is None else "\n".join(lines).strip()
         (folder / f"{names[-1]}.py").write_text(f"{HEAD}    {text}\n")
         (folder / f"{names[-1]}.yaml").write_text(SPEC.format(name=names[-1]))
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *names],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    return {name.replace("_", " "): (verdicts, reason) for name, verdicts, reason in rows}
+    return {name.replace("_", " "): verdict for name, verdict in decided(folder, names).items()}
 
 
 @pytest.mark.parametrize("name", PAIRS)
