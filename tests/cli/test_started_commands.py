@@ -75,7 +75,7 @@ def test_a_command_imports_what_it_needs(failed: Kcheck, command: str) -> None:
     assert "Warning" not in done.stderr
 
 
-NUMBERS = re.compile(r"[\d.,:]+")
+NUMBERS = re.compile(r" *[\d.,:]+")  # a longer number takes one of the blanks before it
 
 
 @pytest.mark.parametrize(

@@ -243,22 +243,17 @@ def test_an_endless_kernel_times_out_and_the_next_case_runs(project, body):
     assert run(project, CLEAN).findings == ()
 
 
-@pytest.mark.parametrize("pause", [0, 0.1])
-def test_stopping_a_kernel_spares_what_python_runs_on_its_thread_meanwhile(project, pause):
-    """The garbage collector calls back on whichever thread allocates: what ends the kernel is not raised there,
-    even if a callback takes longer than kcheck waits before it raises."""
+def test_what_ends_a_kernel_ends_nothing_else(project):
+    """The garbage collector calls back on whichever thread allocates, but not on those of a kernel: what ends a
+    kernel would be raised there. Other threads of the process collect as ever."""
     import gc
     import threading
-    import time
 
     run(project, CLEAN)  # imports what a launch needs before each allocation is slow
-    entered, ended, own = [], [], threading.get_ident()
+    callers = []
 
     def callback(phase, info):  # without locks: it is called anywhere, also where a thread has them
-        entered.append(phase)
-        for _ in range(3):
-            time.sleep(0 if threading.get_ident() == own else pause)
-        ended.append(phase)
+        callers.append(threading.current_thread())
 
     body = "    while True:\n        try: y[i] = [[]] == 1\n        except: pass"
     kernel = CLEAN.replace("    if i < n:\n        y[i]", f"{body}\n    if i < n:\n        y[i]")
@@ -266,16 +261,14 @@ def test_stopping_a_kernel_spares_what_python_runs_on_its_thread_meanwhile(proje
     gc.callbacks.append(callback)
     gc.set_threshold(1)
     try:
-        (finding,) = run(project, kernel, timeout=0.5).findings
+        (finding,) = run(project, kernel, timeout=1.5).findings
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(callback)
     assert finding.rule == "timeout"
-    deadline = time.monotonic() + 5  # another thread of the process may still be in a callback
-    while len(entered) > len(ended) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert entered
-    assert sorted(entered) == sorted(ended)
+    assert callers
+    assert not any(isinstance(caller, SimulatorThread) for caller in callers)
+    assert gc.isenabled()
 
 
 def test_a_spin_on_another_threads_flag_comes_to_its_end(project):

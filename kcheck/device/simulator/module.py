@@ -33,6 +33,7 @@ from kcheck.device.simulator.memory import (
     size_of,
 )
 from kcheck.device.simulator.schedule import QUANTUM, Divergence, Fiber, Grid, SimulatorThread, ThreadFailure
+from kcheck.interpreter import no_collection
 from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.model.compiled import Launched
 
@@ -199,16 +200,17 @@ class Simulation:
         self._globals.enter(kernel.fn.__globals__)
         self.grid = grid
         ended, where = False, None
-        try:
-            ended = grid.run(session.deadline)
-            where = None if ended else grid.where()
-        finally:
+        with no_collection():
             try:
-                joined = grid.stop()
-            finally:  # a second Ctrl-C must not leave replaced names in the user's modules
-                self.grid = None
-                self._globals.restore()
-            session.divergences += [(name, divergence) for divergence in grid.divergences]
+                ended = grid.run(session.deadline)
+                where = None if ended else grid.where()
+            finally:
+                try:
+                    joined = grid.stop()
+                finally:  # a second Ctrl-C must not leave replaced names in the user's modules
+                    self.grid = None
+                    self._globals.restore()
+                session.divergences += [(name, divergence) for divergence in grid.divergences]
         if grid.failure is not None:
             raise KernelStopped(name, grid.failure, joined=joined) from grid.failure.error
         if not ended:

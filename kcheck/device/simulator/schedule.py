@@ -11,6 +11,7 @@ that waits for a flag of another thread ends ("independent thread scheduling", C
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -189,7 +190,8 @@ class Grid:
     # --- run from the host's thread ---
 
     def run(self, deadline: float | None) -> bool:
-        """Run the grid to its end.
+        """Run the grid to its end. Call with automatic garbage collection off: its callbacks would run on the
+        threads of the kernel, where :meth:`stop` raises an exception. This thread collects instead.
 
         Args:
             deadline: a time of ``time.monotonic``; None for no limit.
@@ -202,9 +204,10 @@ class Grid:
         if first is None:
             return True
         self._start(first)
-        while not self.over.wait(None if deadline is None else max(0.0, min(deadline - time.monotonic(), 1.0))):
+        while not self.over.wait(1.0 if deadline is None else max(0.0, min(deadline - time.monotonic(), 1.0))):
             if deadline is not None and time.monotonic() >= deadline:
                 return False
+            gc.collect(1)
         if self.broken is not None:
             raise self.broken
         return True

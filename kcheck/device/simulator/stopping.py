@@ -1,21 +1,18 @@
 """Stops the OS threads of a launch anywhere in the kernel, without interrupting any other code.
 
 Python cannot kill a thread; it can only raise an exception on one. A kernel may catch the exception (a bare
-``except``), and other code that Python runs on that thread in the meantime (the garbage collector's callbacks,
-finalizers) must not get it.
+``except``), and other code that Python runs on that thread (the garbage collector's callbacks, the end of the
+thread itself) must not get it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeVar
-
-from kcheck.interpreter import frame_of, no_collection
 
 _JOIN_SECONDS = 10.0
 _LEAVE_SECONDS = 0.02  # by then a waiting thread has ended
@@ -71,33 +68,24 @@ def raise_stop(nth: int, outside: CodeType) -> None:
     sys.settrace(lambda *called: None)
 
 
-def _in_collection(ident: int) -> bool:
-    """Whether a thread is in a callback of the garbage collector. On a busy machine, that is where a thread often
-    waits for the interpreter: a collection runs long without releasing it."""
-    frame = frame_of(ident)
-    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
-    while frame is not None:
-        if frame.f_code in callbacks:
-            return True
-        frame = frame.f_back
-    return False
-
-
 def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
     """Raise Stop on each thread until it ends. False if one could not be stopped (it is running native code).
 
     Args:
-        threads: the threads that have started.
+        threads: the threads that have started. None has run a garbage collection since: its callbacks would get
+            Stop.
         wake: resumes a waiting thread.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
-    with no_collection():  # the collector's callbacks run on any thread that allocates
-        for thread in threads:
-            thread.join(_LEAVE_SECONDS)
-            while thread.is_alive() and time.monotonic() < deadline:
-                ident = thread.ident
-                if ident and thread.fiber is not None and not thread.unwinding and not _in_collection(ident):
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Stop))
-                wake(thread)
-                thread.join(0.05)
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    stop = ctypes.py_object(Stop)
+    for thread in threads:
+        thread.join(_LEAVE_SECONDS)
+        ident = ctypes.c_ulong(thread.ident or 0)
+        while thread.is_alive() and time.monotonic() < deadline:
+            # No call between the two lines: another thread could run then, and this one leave the kernel.
+            if thread.fiber is not None and not thread.unwinding:
+                raise_in(ident, stop)
+            wake(thread)
+            thread.join(0.05)
     return not any(thread.is_alive() for thread in threads)
