@@ -299,16 +299,40 @@ def _barrier(
     if not race.across and copy is None:
         call, why = words.warp_barrier, ": lanes of a warp do not run in lockstep"
         where = where.replace("threads of the block", "lanes of the warp")
-        if not is_one_warp and not in_branch:  # this case is perhaps too small for other warps
+        in_uneven = here.role.uneven == other.role.uneven != -1
+        if not is_one_warp and not in_branch and not in_uneven:  # this case is perhaps too small for other warps
             why = f", or {words.barrier} if other warps use the element, too"
     if is_line and here.is_in_library:
         return f"put {call} between calls that use the same memory; in a loop, also at its end"
+    if copy is None and (fix := _in_uneven_loop(race, here, other, call)):
+        return fix
     if not is_line:
         return f"{wait}put {call} {_gap(here, other)}{where}{why}"
     split = f"read into a variable, put {call} after it{where}, then write{why}"
     if not here.role.in_loop:
         return split
     return f"put {call} between iterations of the loop; if it is there already, {split}"
+
+
+def _in_uneven_loop(race: Race, here: RaceSide, other: RaceSide, call: str) -> str:
+    """The fix for accesses in a loop that threads leave at different iterations, where a barrier has no place;
+    empty if neither is in one, or one can follow the loop."""
+    who = "threads" if race.across else "lanes"
+    in_loop, against = _uneven(race, here), _uneven(race, other)
+    if in_loop == against != -1:
+        return f"give all {who} the same number of iterations of the loop, and put {call} {_gap(here, other)}"
+    for loop, reader, writer in ((in_loop, here, other), (against, other, here)):
+        if loop != -1 and reader.verb == "reads" and not _leads_to(writer, reader):
+            return (
+                f"write to another array than the loop reads, or put {call} after the loop; where a thread needs "
+                "what another one has computed, use a second launch"
+            )
+    return ""
+
+
+def _uneven(race: Race, side: RaceSide) -> int:
+    """The loop around an access that threads leave at different iterations: lanes, if both are of one warp."""
+    return side.role.uneven if race.across else side.role.uneven_in_warp
 
 
 def _is_update(one: RaceSide, two: RaceSide) -> bool:

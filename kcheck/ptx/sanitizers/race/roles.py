@@ -4,7 +4,7 @@ which fix a race has."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kcheck.ptx.analysis.cfg import Cfg, build, is_barrier, postdominators
 from kcheck.ptx.analysis.liveness import reads, writes
@@ -13,7 +13,7 @@ from kcheck.ptx.program import AccessRole
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.updates import updating_loads
-from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Operation, Register, Special
+from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Integer, Operation, Register, Special
 from kcheck.ptx.syntax.opcodes import ATOMICS, COLLECTIVE, COPIES, LOADS, MEMORY, PRODUCTS, SUMS
 
 _MOST_BLOCKS = 512
@@ -34,7 +34,9 @@ def roles(functions: Iterable[Function], file: str) -> dict[int, AccessRole]:
         if function.body is None:
             continue
         cfg = build(function, file)
-        branches, reaches, elements = _branches(cfg), _reaches(cfg), _Elements(cfg)
+        branches, varying = _branches(cfg, _varies)
+        reaches, elements = _reaches(cfg), _Elements(cfg)
+        uneven, uneven_in_warp = _uneven(cfg, varying), _uneven(cfg, _branches(cfg, _varies_in_warp)[1])
         first = number * _MOST_BLOCKS
         looped = {n for loop in cfg.loops for n in loop.blocks}
         for n in cfg.order:
@@ -46,33 +48,55 @@ def roles(functions: Iterable[Function], file: str) -> dict[int, AccessRole]:
                         element=elements.of(operation),
                         in_branch=n in branches,
                         in_loop=n in looped,
+                        uneven=first + uneven[n] if n in uneven else -1,
+                        uneven_in_warp=first + uneven_in_warp[n] if n in uneven_in_warp else -1,
                         block=first + n,
                         reaches=tuple(first + k for k in reaches.get(n, ())),
                     )
     return found
 
 
-def _branches(cfg: Cfg) -> set[int]:
-    """The basic blocks that some threads of a block may skip while others execute them.
+def _branches(cfg: Cfg, varies: Callable[[Operation, Collection[str]], bool]) -> tuple[set[int], Collection[str]]:
+    """The basic blocks that some threads may skip while others execute them, and the registers that may differ
+    between threads.
 
     An early return does not count: a barrier waits only for the threads that remain.
+
+    Args:
+        varies: whether the result of an operation may differ between threads, given the registers that do.
     """
     parent = postdominators(cfg)
     decided_by = control_dependence(cfg, parent)
     operations = [(n, operation) for n in cfg.order for operation in cfg.blocks[n].operations]
     setters = Counter(register.name for _, operation in operations for register in writes(operation))
-    varying: set[str] = set()  # registers that may differ between the threads of a block
+    varying: set[str] = set()
     found: set[int] = set()
     before = -1
     while len(varying) + len(found) != before:
         before = len(varying) + len(found)
         for n, operation in operations:
             for register in writes(operation):
-                if _varies(operation, varying) or (n in found and setters[register.name] > 1):
+                if varies(operation, varying) or (n in found and setters[register.name] > 1):
                     varying.add(register.name)
         found |= {
             n for n in cfg.order if any(m in found or _parts(cfg, varying, parent, m) for m, _ in decided_by[n])
         }
+    return found, varying
+
+
+def _uneven(cfg: Cfg, varying: Collection[str]) -> dict[int, int]:
+    """For each basic block in a loop that threads may leave at different iterations, the header of the outermost
+    one; by a return, too."""
+    found: dict[int, int] = {}
+    for loop in sorted(cfg.loops, key=lambda loop: len(loop.blocks)):
+        ends = ((cfg.blocks[n].terminator, cfg.blocks[n].successors) for n in loop.blocks)
+        if any(
+            end is not None
+            and not loop.blocks.issuperset(successors)
+            and any(register.name in varying for register in reads(end))
+            for end, successors in ends
+        ):
+            found |= dict.fromkeys(loop.blocks, loop.header)
     return found
 
 
@@ -85,8 +109,25 @@ def _varies(operation: Operation, varying: Collection[str]) -> bool:
     return any(map(_is_of_thread, specials)) or any(register.name in varying for register in reads(operation))
 
 
+def _varies_in_warp(operation: Operation, varying: Collection[str]) -> bool:
+    """Whether it may differ between the lanes of a warp, in the usual blocks, whose rows are whole warps."""
+    if isinstance(operation, Call) or operation.opcode in COLLECTIVE:
+        return False
+    if any(isinstance(operand, Special) and operand.name in _OF_WARP for operand in operation.operands):
+        return False
+    last = operation.operands[-1] if operation.operands else None
+    if isinstance(last, Integer) and last.value >= _WHOLE_WARPS.get(operation.opcode, last.value + 1):
+        return False
+    return _varies(operation, varying)
+
+
+_OF_WARP = {"tid.y", "tid.z", "warpid"}
+_WHOLE_WARPS = {"shr": 5, "div": 32}
+"""The least constant by which an index of a thread becomes the same for all lanes of a warp."""
+
+
 def _is_of_thread(special: Special) -> bool:
-    return special.name.lstrip("%").startswith(("tid", "laneid", "lanemask", "warpid"))
+    return special.name.startswith(("tid", "laneid", "lanemask", "warpid"))
 
 
 def _parts(cfg: Cfg, varying: Collection[str], parent: Mapping[int, int], n: int) -> bool:
