@@ -38,8 +38,8 @@ class AccessRole:
             a block, ``any`` if neither is known, as for an index that is loaded.
         in_branch: some threads of the block may skip it.
         in_loop: it may execute several times.
-        uneven, uneven_in_warp: a loop around it that threads of a block, or lanes of a warp, may leave at different
-            iterations, by its header; -1 for none.
+        uneven, uneven_in_warp: the header of a loop around it that threads of a block, or lanes of a warp, may
+            leave at different iterations; -1 if there is none.
         block: the basic block that it is in.
         reaches: the basic blocks to which a path without a barrier leads.
     """

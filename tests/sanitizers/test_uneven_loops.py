@@ -54,12 +54,12 @@ extern "C" __global__ void filled(int *x) {
 """
 
 FIXES = {
-    "decide": "write to another array than the loop reads, or put {sync} after the loop; where a thread needs what "
-    "another one has computed, use a second launch",
-    "passes": "give all threads the same number of iterations of the loop, and put __syncthreads() between the write "
-    "and the read, and another at the end of the loop",
-    "rows": "put __syncwarp() between the write and the read, and another at the end of the loop: lanes of a warp do "
-    "not run in lockstep",
+    "decide": "write to another array than the loop reads, or put {sync} after the loop; where a thread needs "
+    "what another one has computed, use a second launch",
+    "passes": "give all threads the same number of iterations of the loop, and put __syncthreads() between the "
+    "write and the read, and another at the end of the loop",
+    "rows": "put __syncwarp() between the write and the read, and another at the end of the loop: lanes of a warp "
+    "do not run in lockstep",
     "tiles": "put __syncthreads() between the write and the read",
     "filled": "put __syncthreads() between the write and the read, where all threads of the block reach it",
 }
