@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, product
 
 from kcheck.device import Device
 from kcheck.errors import KernelError, PtxError, SpecError
 from kcheck.generator import Expander
-from kcheck.model import Case, Choices, OpSpec, Range
+from kcheck.generator.distributions import ADVERSARIAL
+from kcheck.generator.values import defaults
+from kcheck.model import DTYPES, Case, Choices, Distribution, Input, OpSpec, Range
 from kcheck.prover.kernel import Question, execute
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Answer, ProofTimeout, Prover
@@ -23,10 +25,18 @@ from kcheck.rng import derive
 _SECONDS = 60.0  # a guard against endless questions, never reached: what limits them is their number and steps
 _STEPS = 40_000
 _MOST_GOALS = 250
-_MOST_QUESTIONS = 60
+_MOST_QUESTIONS = 120
 _SAMPLES = 48
 _LIMITS = (64, 512, 4096, 1 << 16)
 """Sizes up to the first of these are tried first, because a case of them takes no time."""
+_VALUES = 4
+"""Distributions of values with which a condition on contents is tried."""
+_SHARE = 4
+"""With sizes of one in so many planned cases, a condition on contents needs no other cases."""
+_ELEMENTS = 8
+"""The least size of each dim for a condition on contents, where it may be so large."""
+_TELLING = ("normal", "large", "ties", "spikes")
+"""The distributions that are tried first: the usual one, and those that differ most from it."""
 
 
 def reached_sizes(
@@ -71,15 +81,21 @@ def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int
         return steps, ()
     prover.asks = True
     search = _GoalSearch(variant, question, known)
+    left = search.rarest_first(search.goals(), _drawn(variant))
     found: list[Reaches] = []
-    for goal, operation in search.rarest_first(search.goals(), _drawn(variant)):
-        if prover.questions > _MOST_QUESTIONS or len(found) == most:
-            break
-        if not search.is_reached(goal):
-            sizes = search.solved(goal, operation)
-            if sizes is not None:
+    for turn in range(_VALUES + 1):  # other goals come before other values for the same one
+        search.asks_for_values = turn > 0
+        unsolved, left = left, []
+        for goal, operation in unsolved:
+            if len(found) == most or prover.questions > _MOST_QUESTIONS:
+                break
+            if not search.is_reached(goal):
+                sizes = search.solved(goal, operation)
+                if sizes is None:
+                    continue
                 search.add(sizes)
                 found.append(sizes)
+            left.append((goal, operation))
     return question.steps, tuple(found)
 
 
@@ -107,6 +123,12 @@ class _GoalSearch:
         self._q = question
         self._terms = question.terms
         self._known = [_Substitution.of(question, case) for case in planned]
+        self._planned = tuple(self._known)
+        self.asks_for_values = True
+        self._values = {
+            name: _options(array, variant.dtypes.get(array.dtype, array.dtype))
+            for name, array in variant.spec.inputs.items()
+        }
         self._written = self._terms.any(one.path for one in question.trace.accesses if one.kind == "write")
 
     def goals(self) -> Sequence[tuple[Formula, Operation]]:
@@ -133,50 +155,105 @@ class _GoalSearch:
         others = [_Substitution.of(self._q, case) for case in drawn]
 
         def frequency(goal: tuple[Formula, Operation]) -> int:
-            uniform = [part for part in self._terms.conjuncts(goal[0]) if part.level <= UNIFORM]
+            uniform = [part for part in self._parts(goal[0]) if part.level <= UNIFORM]
             return sum(other.may_hold(uniform) for other in others)
 
         return sorted(left, key=frequency)
 
     def is_reached(self, goal: Formula) -> bool:
-        """Whether a known case may have a thread for which the goal holds. What depends on contents of arrays
-        may hold."""
-        parts = self._terms.conjuncts(goal)
+        """Whether known cases have a thread for which the goal holds. If contents of arrays decide, too, and
+        ``asks_for_values``, the cases must have several distributions of them."""
+        if not self._may_hold(goal, self._known):
+            return False
+        return not self.asks_for_values or self._other_values(goal) is None
+
+    def _is_common(self, goal: Formula) -> bool:
+        """Whether the sizes of many planned cases allow the goal: their distributions are enough."""
+        uniform = [part for part in self._parts(goal) if not _depends_on(_UNKNOWN, part) and part.level <= UNIFORM]
+        return _SHARE * sum(case.may_hold(uniform) for case in self._planned) >= len(self._planned) > 0
+
+    def _may_hold(self, goal: Formula, cases: Sequence[_Substitution]) -> bool:
+        """Whether the goal may hold for some thread of one of these cases, as far as sizes decide."""
+        parts = [part for part in self._parts(goal) if not _depends_on(_UNKNOWN, part)]
         uniform = [part for part in parts if part.level <= UNIFORM]
-        near = [known for known in self._known if known.may_hold(uniform)]
-        if len(uniform) == len(parts):
+        near = [case for case in cases if case.may_hold(uniform)]
+        if len(uniform) == len(parts) or not near:
             return bool(near)
         chosen = near if len(near) < 4 else [near[0], near[len(near) // 2], near[-1]]
-        if any(known.some_thread(parts) for known in chosen):
+        if any(case.some_thread(parts) for case in chosen):
             return True
-        cases = self._terms.any(known.condition for known in near)
-        return bool(near) and self._q.prover.together((goal, cases), steps=_STEPS).kind != "no"
+        asked = (*parts, self._terms.any(case.condition for case in near))
+        return self._q.prover.together(asked, steps=_STEPS).kind != "no"
+
+    def _parts(self, goal: Formula) -> Iterator[Formula]:
+        """The parts of a conjunction, also of one that is written as the opposite of a disjunction."""
+        for part in self._terms.conjuncts(goal):
+            inner = part.arguments[0] if part.kind == "not" else None
+            if isinstance(inner, Formula) and inner.kind == "or":
+                for one in inner.arguments:
+                    assert isinstance(one, Formula)
+                    yield from self._parts(self._terms.negated(one))
+            else:
+                yield part
+
+    def _other_values(self, goal: Formula) -> Mapping[str, Distribution] | None:
+        """Distributions of inputs with which no known case may meet a condition on contents.
+
+        None if the cases have the distributions that matter most, or if contents do not decide.
+        """
+        if not _depends_on(_CONTENTS, goal) or self._is_common(goal):
+            return None
+        for n in range(min(_VALUES, max(map(len, self._values.values()), default=0))):
+            proposed = {name: options[n % len(options)] for name, options in self._values.items()}
+            for name, drawn in proposed.items():
+                having = [known for known in self._known if known.values.get(name) == str(drawn)]
+                if not self._may_hold(goal, having):
+                    return proposed
+        return None
 
     def solved(self, goal: Formula, operation: Operation) -> Reaches | None:
         """Sizes for which the goal holds for some thread, if possible one that writes, and small ones if there are
         any."""
-        for more in dict.fromkeys((self._written, self._terms.true)):
+        prover, found = self._q.prover, None
+        if prover.together((goal,), steps=_STEPS).kind == "no":
+            return None
+        # With more elements, it is more likely that one of them meets a condition on contents.
+        least = (self._at_least(_ELEMENTS),) if _depends_on(_CONTENTS, goal) else ()
+        for more, large in dict.fromkeys(product((self._written, self._terms.true), (*least, self._terms.true))):
             for limit in (*_LIMITS, None):
-                answer = self._q.prover.together((goal, more, self._up_to(limit)), steps=_STEPS)
+                answer = prover.together((goal, more, large, self._up_to(limit)), steps=_STEPS)
                 if answer.kind == "yes":
-                    return self._reaches(answer, operation)
-                if answer.kind == "unknown":
+                    found = answer
+                if answer.kind != "no":
                     break
+            if found is not None:
+                return self._reaches(found, operation, self._other_values(goal) or {})
         return None
 
     def add(self, sizes: Reaches) -> None:
-        self._known.append(_Substitution(self._q, {**sizes.dims, **sizes.params}))
+        self._known.append(
+            _Substitution(
+                self._q, {**sizes.dims, **sizes.params}, {name: str(drawn) for name, drawn in sizes.values.items()}
+            )
+        )
+
+    def _ranges(self) -> Iterator[tuple[Poly, Range]]:
+        """The dims that are ranges of sizes."""
+        for name, dim in self._spec.dims.items():
+            if isinstance(dim.domain, Range):
+                yield self._q.assumptions.names[name], dim.domain
 
     def _up_to(self, limit: int | None) -> Formula:
-        terms = self._terms
-        conditions = []
-        for name, dim in self._spec.dims.items():
-            if limit is not None and isinstance(dim.domain, Range):
-                size = self._q.assumptions.names[name]
-                conditions.append(terms.compare("le", size, terms.number(max(limit, dim.domain.low))))
-        return terms.all(conditions)
+        terms, ranges = self._terms, [] if limit is None else self._ranges()
+        return terms.all(
+            terms.compare("le", size, terms.number(max(limit or 0, domain.low))) for size, domain in ranges
+        )
 
-    def _reaches(self, answer: Answer, operation: Operation) -> Reaches:
+    def _at_least(self, size: int) -> Formula:
+        terms = self._terms
+        return terms.all(terms.compare("le", terms.number(min(size, r.high)), dim) for dim, r in self._ranges())
+
+    def _reaches(self, answer: Answer, operation: Operation, values: Mapping[str, Distribution]) -> Reaches:
         spec, loc = self._spec, operation.loc
         free = {name for name, dim in spec.dims.items() if isinstance(dim.domain, Range | Choices)}
         params = {name for name, param in spec.params.items() if param.expr is None}
@@ -184,18 +261,55 @@ class _GoalSearch:
             {name: value for name, value in answer.values.items() if name in free},
             {name: value for name, value in answer.values.items() if name in params},
             self._dtypes,
+            values,
             "" if loc is None else self._tree.files.get(loc.file, ""),
             0 if loc is None else loc.line,
         )
 
 
-class _Substitution:
-    """The sizes and params of a case, in conditions."""
+def _options(array: Input, dtype: str) -> Sequence[Distribution]:
+    """The distributions of an input, those that tell the most first."""
+    options: list[Distribution] = []
+    for drawn in array.values or defaults(DTYPES[dtype]):
+        is_mix = drawn.name == "adversarial"
+        options += [Distribution(name) for name in ADVERSARIAL] if is_mix else [drawn]
+    rank = {name: n for n, name in enumerate(_TELLING)}
+    return sorted(options, key=lambda drawn: rank.get(drawn.name, len(rank)))
 
-    def __init__(self, question: Question, values: Mapping[str, int]) -> None:
+
+_CONTENTS = frozenset({"load", "flag"})
+"""The kinds of terms that depend on contents of arrays: loads, and comparisons of floats."""
+_UNKNOWN = _CONTENTS | {"fresh"}
+"""Those, and what a loop computes."""
+
+
+def _depends_on(kinds: Set[str], value: object) -> bool:
+    """Whether a term of one of these kinds is in a value or a condition."""
+    if isinstance(value, Poly):
+        return any(_depends_on(kinds, atom) for monomial, _ in value.terms for atom in monomial)
+    if isinstance(value, Atom):
+        is_fresh = value.kind == "var" and "#" in str(value.arguments[0])
+        return ("fresh" if is_fresh else value.kind) in kinds or any(
+            _depends_on(kinds, a) for a in value.arguments
+        )
+    return isinstance(value, Formula) and (
+        value.kind in kinds or any(_depends_on(kinds, a) for a in value.arguments)
+    )
+
+
+class _Substitution:
+    """The sizes and params of a case, in conditions.
+
+    Args:
+        numbers: the sizes and params.
+        values: the distribution of each input, as text, as far as it is known.
+    """
+
+    def __init__(self, question: Question, numbers: Mapping[str, int], values: Mapping[str, str]) -> None:
         self._q = question
         self._terms = question.terms
-        self._values = values
+        self._numbers = numbers
+        self.values = values
         self._seen: dict[object, object] = {}
         self._corners: list[dict[Atom, Poly]] | None = None
 
@@ -203,7 +317,7 @@ class _Substitution:
     def of(cls, question: Question, case: Case) -> _Substitution:
         """Those of a case."""
         numbers = {name: value for name, value in case.params.items() if isinstance(value, int)}
-        return cls(question, {**case.dims, **numbers})
+        return cls(question, {**case.dims, **numbers}, {name: str(drawn) for name, drawn in case.values.items()})
 
     @property
     def condition(self) -> Formula:
@@ -211,7 +325,7 @@ class _Substitution:
         terms, names = self._terms, self._q.assumptions.names
         return terms.all(
             terms.compare("eq", names[name], terms.number(value))
-            for name, value in self._values.items()
+            for name, value in self._numbers.items()
             if name in names
         )
 
@@ -237,7 +351,7 @@ class _Substitution:
     def _value(self, atom: Atom) -> Poly | None:
         if atom.kind != "var":
             return None
-        value = self._values.get(str(atom.arguments[0]))
+        value = self._numbers.get(str(atom.arguments[0]))
         return None if value is None else self._terms.number(value)
 
     def _thread_corners(self) -> list[dict[Atom, Poly]]:

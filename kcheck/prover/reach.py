@@ -5,6 +5,9 @@ the time of a proof. For each comparison, and each of its results, the planned c
 them gives that result, the solver finds sizes and params that do. It stops after a number of steps, not after a
 time, so that the cases depend only on the spec, the compiled kernel and the planned cases.
 
+Contents of arrays are unknown to it. Where they decide as well, the planned cases of the sizes must have several
+distributions of values, or cases with other ones are added.
+
 What was found is kept on disk, by the files of the spec, so that the next run imports nothing of this
 (:mod:`kcheck.prover.goals` does the work).
 """
@@ -25,7 +28,7 @@ from kcheck.prover.reached import ReachCases, Reaches, ReachLimits
 from kcheck.runner.provenance import digests
 from kcheck.version import __version__
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def has_solver() -> bool:
@@ -66,7 +69,7 @@ class ConditionReach:
         if why_not:
             return (), f"{self.option} adds no cases to {spec.op}: {why_not}" if self.option else ""
         ordinary = [case for case in planned if not is_sampled(spec, case)]
-        recipes = [(case.dims, case.params, case.dtypes, case.layouts) for case in ordinary]
+        recipes = [(case.dims, case.params, case.dtypes, case.layouts, case.values) for case in ordinary]
         files = sorted(digests(spec).items())
         key = f"reach {_FORMAT} {__version__} {self.limits} {master} {files} {spec!r} {recipes}"
         cache = ObjectCache(settings(os.environ).cache / "reach")

@@ -8,7 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.generator import Expander
 from kcheck.generator.huge import HugeSizes
-from kcheck.model import Case, Example, OpSpec
+from kcheck.model import Case, Distribution, Example, OpSpec
 from kcheck.rng import derive
 from kcheck.runner.options import REACH
 
@@ -18,12 +18,14 @@ class Reaches:
     """Sizes and params for which a kernel does what it does for no planned case.
 
     Attributes:
+        values: the distributions of inputs whose contents decide, too.
         file, line: where the kernel computes the condition that they meet; 0: unknown.
     """
 
     dims: Mapping[str, int]
     params: Mapping[str, int]
     dtypes: Mapping[str, str]
+    values: Mapping[str, Distribution]
     file: str
     line: int
 
@@ -54,7 +56,7 @@ class ReachCases:
     def case(self, sizes: Reaches, number: int) -> Case | None:
         """The case; None if it does not fit in memory, or if a constraint that has no term excludes it."""
         label = f"{REACH}{number}"
-        stated = Example(self._spec.span, dims=sizes.dims, params=sizes.params, dtypes=sizes.dtypes)
+        stated = Example(self._spec.span, sizes.dims, sizes.dtypes, sizes.values, params=sizes.params)
         try:
             case = self._expander.case(derive(self._master, label), label, stated)
         except SpecError:

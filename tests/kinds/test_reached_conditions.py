@@ -93,6 +93,40 @@ def test_bugs_at_sizes_that_are_not_drawn_are_found(language: str, tmp_path: Pat
     assert any(m == 57 and n > 300 for m, n in sizes)
 
 
+def test_conditions_on_sizes_and_on_contents_together(tmp_path: Path) -> None:
+    """The solver does not know the contents: the sizes come with several distributions. They come once where the
+    spec has only one distribution, as for integers."""
+    project = KindsProject(tmp_path / "p")
+    text = """
+        extern "C" __global__ void rows(const float* x, const int* k, float* y, int m, int n) {
+          int i = blockIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
+          if (j >= n) return;
+          float v = x[i * n + j];
+          y[i * n + j] = 2 * v + (v < -1000 && m %% 48 == 29 && n %% 64 == 7 ? %s : 0) + (k[i] == 77 && n == 2998);
+        }
+    """
+    spec = """
+        kernel: {file}:rows
+        dims: {{M: 1..2000, N: 1..4000}}
+        inputs: {{x: [M, N], k: {{shape: [M], dtype: int32}}}}
+        outputs: {{y: [M, N]}}
+        launch: {{args: [x, k, y, M, N], grid: ["ceildiv(N, 128)", M], block: [128]}}
+        cases: {{count: 6, memory: 8MB}}
+        huge: off
+    """
+    for twin, added in {"bug": 1, "fix": 0}.items():
+        project.write(f"{twin}.cu", text % added)
+        project.spec(twin, spec.format(file=f"{twin}.cu"))
+    specs = project.report()
+    assert specs["fix"]["status"] == "passed"
+    failing = [case for case in specs["bug"]["cases"] if case["status"] != "passed"]
+    assert failing
+    assert all(case["dims"]["M"] % 48 == 29 and case["dims"]["N"] % 64 == 7 for case in failing)
+    reached = [case for case in specs["bug"]["cases"] if case["label"].startswith("reach_")]
+    assert len({str(case["values"]["x"]) for case in reached if case["dims"]["M"] % 48 == 29}) > 1
+    assert sum(case["dims"]["N"] == 2998 for case in reached) == 1
+
+
 def test_these_cases_are_told_replayed_and_left_out(tmp_path: Path) -> None:
     """The note has their lines, the replay line runs the same case, and worker processes add the same ones."""
     project = KindsProject(tmp_path / "p")
