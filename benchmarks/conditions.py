@@ -2,11 +2,11 @@
 
     python -m benchmarks.conditions [--write] [--count N] [--seed N]
 
-Each kernel has a branch that is right in the correct twin and adds one in the buggy twin. The branch is taken where
-three conditions hold, drawn from those that real kernels have: remainders of sizes, sizes against sizes, single
-sizes, edges of a grid or block, a parameter, values of the input. Every kernel runs 100 cases of small and middle
-sizes three times: drawn cases alone (``--no-reach``), the default, and ``--reach``. Exit code 0 if the default finds
-at least 95 % of the bugs and no correct twin fails.
+Each kernel has a branch that is right in the correct twin and adds one in the buggy twin. The branch is taken
+where three conditions hold, drawn from those that real kernels have: remainders of sizes, sizes against sizes,
+single sizes, edges of a grid or block, a parameter, values of the input. Every kernel runs 100 cases of small and
+middle sizes three times: drawn cases alone (``--no-reach``), the default, and ``--reach``. Exit code 0 if the
+default finds at least 90 % of the bugs, ``--reach`` 95 %, and no correct twin fails.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def can_hold(conditions: tuple[str, ...]) -> bool:
         at |= {"i": at["m"] - 1} if draw.random() < 0.3 else {}
         at |= {"j": at["n"] - 1} if draw.random() < 0.3 else {}
         at |= {"mode": draw.randrange(4), "v": draw.choice((-5000, -1, 0, 3))}
-        if at["i"] < at["m"] and at["j"] < at["n"] and eval(code, {}, at):  # noqa: S307 (text of this file)
+        if at["i"] < at["m"] and at["j"] < at["n"] and eval(code, {}, at):
             return True
     return False
 
@@ -217,7 +217,8 @@ def main() -> int:
     print(text, *alarms, Counter(results["default"].values()), sep="\n")
     if chosen.write:
         write(PAGE, "conditions", text)
-    return 0 if counts["default"] >= 0.95 * len(kernels) and not alarms else 1
+    enough = counts["default"] >= 0.9 * len(kernels) and counts["--reach"] >= 0.95 * len(kernels)
+    return 0 if enough and not alarms else 1
 
 
 if __name__ == "__main__":
