@@ -126,7 +126,28 @@ WRITES_OUTSIDE = """
 """
 """No guard at the end of ``y``; all threads of a block come to the barrier, or none."""
 
+TRAPS = """
+    setp.ge.u32 %p0, %r4, %r0;
+    @%p0 bra END;
+    setp.ge.u32 %p1, %r4, %r0;
+    @!%p1 bra END;
+    trap;
+"""
+"""Compilers put a trap where an access is never valid; here, no thread comes to it."""
+
+NOWHERE = """
+    setp.ge.u32 %p0, %r4, %r0;
+    @%p0 bra END;
+    setp.ge.u32 %p1, %r4, %r0;
+    @!%p1 bra END;
+    mov.u64 %a2, 0;
+    st.global.u32 [%a2], %r4;
+"""
+"""A write to no array, which no thread comes to."""
+
 PAIRS = {
+    "traps": (TRAPS, "@!%p1", "@%p1", "memcheck"),
+    "nowhere": (NOWHERE, "@!%p1", "@%p1", "memcheck"),
     "unrolled": (UNROLLED, "%r0, 3;", "%r0, 1;", "memcheck"),
     "unrolled too far": (UNROLLED, "[%a2+12]", "[%a2+16]", "memcheck"),
     "counted": (COUNTED, "setp.gt.s32 %p1, %r6, 1;", "setp.gt.s32 %p1, %r6, 0;", "memcheck"),
