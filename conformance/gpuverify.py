@@ -190,7 +190,7 @@ def page(rows: Sequence[Row], judged: Mapping[str, str]) -> str:
         "of them is refuted, which needs a case that was run and failed. `__assert` and the conditions of device",
         "functions are code that accesses memory outside an array where they do not hold; a condition of a kernel",
         "is assumed. Invariants and postconditions are hints for the proof, and are left out. GPUVerify's arrays",
-        "have no end, and an integer argument may be anything; here, an array has",
+        "are unbounded, and an integer argument may be anything; here, an array has",
         f"{ELEMENTS:,} elements, and integer arguments are not negative, and at most {SMALLER:,} where an array",
         "would end. A block of more than 1,024 threads, which CUDA does not launch, is smaller here.",
         "",

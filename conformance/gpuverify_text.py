@@ -2,7 +2,7 @@
 
 A test is one file: first the expected result (``//pass``, or ``//xfail:`` and a code), then the options of the
 launch, then expected lines of the output. GPUVerify's conditions become plain code (``gpuverify/gpuverify.h``).
-Its arrays have no end, so that kcheck's are large. Lines keep their numbers.
+Its arrays are unbounded, so that kcheck's are large. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _closing(plain: str, start: int) -> int:
 
 
 def _without_axioms(text: str) -> tuple[str, list[str]]:
-    """The text without ``__axiom(...);`` outside of functions, and the conditions."""
+    """The text without ``__axiom(...);`` outside functions, and the conditions."""
     axioms = []
     while found := re.search(r"^[ \t]*__axiom\s*\(", text, re.MULTILINE):
         end = _closing(text, found.end())
@@ -337,7 +337,7 @@ _SIZES = {
 def _structs(plain: str) -> Iterator[tuple[str, list[tuple[str, str, int]]]]:
     """The structures by name: (type, name, number of elements or 0) of each member, those of the base first.
 
-    A structure inside another one is a type with a name of its own.
+    A structure inside another one is a type with its own name.
     """
     found: dict[str, list[tuple[str, str, int]]] = {}
     number = 0

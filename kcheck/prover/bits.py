@@ -17,7 +17,7 @@ _STEPS = 40_000
 
 _MOST_MULTIPLES = 4
 _MOST_BITS = 8
-"""Of so many bits that two numbers may have in common, each is a term."""
+"""Of at most this many bits that two numbers may have in common, each is a term."""
 
 
 def type_range(signed: bool, width: int) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class ProofChecks:
         for trap in self.q.trace.traps:
             answer = self.prover.together((trap.path,))
             if answer.kind != "no":
-                why = "it may come to a trap, as compilers put where an access is never valid"
+                why = "it may reach a trap, which compilers put where an access is never valid"
                 yield Doubt(why, "", trap.operation, answer.values or {"": 0})
 
     def _places(self, access: SymbolicAccess) -> list[SplitOffset]:

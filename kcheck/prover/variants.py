@@ -59,7 +59,7 @@ class VariantSlot:
         part: what it is of the argument: ``value``, ``data``, ``items``, ``itemsize``, ``shape``, ``stride``,
             ``members``, or ``unused``.
         axis: of a shape or stride.
-        members: of a struct: (offset in it, bytes, what is there).
+        members: of a struct: (offset in it, bytes, the member).
     """
 
     argument: Argument | HostValue
