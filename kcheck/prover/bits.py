@@ -5,15 +5,19 @@ A value stands for bits by congruence (:mod:`kcheck.prover.terms`); :meth:`Bits.
 
 from __future__ import annotations
 
+import math
+
 from kcheck.prover.forms import inside
 from kcheck.prover.prover import Prover
-from kcheck.prover.terms import Atom, Formula, Poly, Terms
+from kcheck.prover.terms import Atom, Formula, Monomial, Poly, Terms
 
 _STEPS = 40_000
 """The limit of a question about the range of a number: there are many, and most are easy."""
 
 
 _MOST_MULTIPLES = 4
+_MOST_BITS = 8
+"""Of at most this many bits that two numbers may have in common, each is a term."""
 
 
 def type_range(signed: bool, width: int) -> tuple[int, int]:
@@ -124,6 +128,9 @@ class Bits:
         for x, y in ((a, b), (b, a)):
             if y.constant is not None:
                 return self._with_mask(x, y.constant & ((1 << width) - 1), width)
+            fields = self._by_bits("and", a, b, width) if x is a else None
+            if fields is not None:
+                return fields
             choice = _choice(y)
             if choice is not None and all(p.constant in (0, -1) for p in choice[1:]):
                 condition, then, other = choice
@@ -135,6 +142,14 @@ class Bits:
 
     def _with_mask(self, a: Poly, mask: int, width: int) -> Poly:
         terms = self.terms
+        low, high = a.bounds
+        if low is not None and high is not None and low >= -1 and high <= 0:
+            return terms.scaled(a, -mask)  # all bits, or none
+        joined = _single(a, "fn")
+        if joined is not None and joined.arguments[0] == f"or.b{width}" and mask & (mask + (mask & -mask)) == 0:
+            # What both parts have in these bits: often nothing, as in a test whether two numbers have 32 bits.
+            x, y = (self._upper(part, mask, width) for part in joined.arguments[1:] if isinstance(part, Poly))
+            return self.joined(x, y, width)
         runs = runs_of(mask)
         if len(runs) > 6:
             return terms.function(f"and.b{width}", (a, terms.number(mask)), (0, mask))
@@ -145,6 +160,11 @@ class Bits:
             else:
                 parts.append(terms.scaled(terms.mod(terms.div(a, 1 << at), 1 << count), 1 << at))
         return terms.sum(*parts)
+
+    def _upper(self, a: Poly, mask: int, width: int) -> Poly:
+        """``and`` with a mask of neighboring bits; nothing of a number that is too small for them."""
+        least = mask & -mask
+        return self.terms.zero if self.within(a, 0, least - 1) else self._with_mask(a, mask, width)
 
     def joined(self, a: Poly, b: Poly, width: int) -> Poly:
         """``or``."""
@@ -167,11 +187,57 @@ class Bits:
     def _bitwise(self, name: str, a: Poly, b: Poly, width: int) -> Poly:
         """A function of the bits of both: lower bits that both do not have, the result does not have either."""
         terms = self.terms
+        fields = self._by_bits(name, a, b, width)
+        if fields is not None:
+            return fields
         for low in range(min(_zeros(a), _zeros(b), width - 1), 0, -1):
             x, y = terms.exact_quotient(a, 1 << low), terms.exact_quotient(b, 1 << low)
             if x is not None and y is not None:
                 return terms.scaled(self._function_of_bits(name, x, y, width - low), 1 << low)
         return self._function_of_bits(name, a, b, width)
+
+    def _by_bits(self, name: str, a: Poly, b: Poly, width: int) -> Poly | None:
+        """``and``, ``or`` or ``xor`` of numbers, bit by bit where both may have a bit; None if too many."""
+        terms = self.terms
+        masks = _possible_bits(a), _possible_bits(b)
+        if masks[0] is None or masks[1] is None:
+            return None
+        either, both = masks[0] | masks[1], masks[0] & masks[1]
+        if either >> width or both.bit_count() > _MOST_BITS:
+            return None
+        parts = []
+        for at, count in runs_of(both):
+            for n in range(at, at + count):
+                x, y = (
+                    self._field(p, mask, n, 1) for p, mask in zip((a, b), masks, strict=True) if mask is not None
+                )
+                parts.append(terms.scaled(self._of_bit(name, x, y), 1 << n))
+        for at, count in runs_of(~both & ((1 << either.bit_length()) - 1)) if name != "and" else ():
+            for p, mask in zip((a, b), masks, strict=True):
+                if mask is not None and mask >> at & ((1 << count) - 1):
+                    parts.append(terms.scaled(self._field(p, mask, at, count), 1 << at))
+        return terms.sum(*parts)
+
+    def _field(self, a: Poly, mask: int, at: int, count: int) -> Poly:
+        """Some bits of a number; ``mask``: those that it may have."""
+        terms = self.terms
+        found = terms.div(a, 1 << at)
+        if mask >> at + count == 0:
+            return found
+        field, above = terms.mod(found, 1 << count), terms.div(found, 1 << count)
+        for atom in field.atoms():
+            # Fields of one number share their quotients, so that all of them follow from these.
+            whole = terms.sum(field, terms.scaled(above, 1 << count))
+            self._prover.add(terms.compare("eq", found, whole), (atom,))
+        return field
+
+    def _of_bit(self, name: str, x: Poly, y: Poly) -> Poly:
+        terms = self.terms
+        if name == "and":
+            return terms.least(x, y)
+        if name == "or":
+            return terms.most(x, y)
+        return terms.either(terms.compare("eq", x, y), terms.zero, terms.one)
 
     def _function_of_bits(self, name: str, a: Poly, b: Poly, width: int) -> Poly:
         terms = self.terms
@@ -344,21 +410,50 @@ def _choice(a: Poly) -> tuple[Formula, Poly, Poly] | None:
 
 
 def _possible_bits(a: Poly) -> int | None:
-    """The bits that may be set; None if any may be."""
+    """The bits that a number may have; None if it may be negative, or any."""
     found = 0
     for monomial, factor in a.terms:
-        if factor <= 0 or factor & (factor - 1):
-            if monomial or factor <= 0:
-                return None
-            mask = factor
-        elif not monomial:
-            mask = factor
-        else:
-            low, high = Poly(((monomial, 1),)).bounds
-            if low is None or low < 0 or high is None:
-                return None
-            mask = ((1 << high.bit_length()) - 1) * factor
-        if found & mask:
-            return None
+        mask = _scaled_bits(monomial, factor)
+        if mask is None or found & mask:
+            break
         found |= mask
-    return found
+    else:
+        return found
+    low, high = a.bounds
+    if low is None or low < 0 or high is None:
+        return None
+    step = math.gcd(*(f for _, f in a.terms))
+    return ((1 << high.bit_length()) - 1) & -(step & -step)
+
+
+def _scaled_bits(monomial: Monomial, factor: int) -> int | None:
+    if factor <= 0:
+        return None
+    if not monomial:
+        return factor
+    low, high = Poly(((monomial, 1),)).bounds
+    if low is None or low < 0 or high is None:
+        return None
+    mask = (1 << high.bit_length()) - 1
+    if len(monomial) == 1:
+        mask &= _bits_of(monomial[0])
+    if mask == 1 or factor & (factor - 1) == 0:
+        return mask * factor
+    return ((1 << (high * factor).bit_length()) - 1) & -(factor & -factor)
+
+
+def _bits_of(atom: Atom) -> int:
+    """The bits that an atom may have, if it is not negative; bits that it cannot have may be among them."""
+    match atom.kind:
+        case "div" | "mod":
+            inner, by = atom.arguments
+            assert isinstance(inner, Poly)
+            assert isinstance(by, int)
+            mask = _possible_bits(inner) if by & (by - 1) == 0 else None
+            if mask is not None:
+                return mask // by if atom.kind == "div" else mask % by
+        case "if":
+            sides = [_possible_bits(side) for side in atom.arguments[1:] if isinstance(side, Poly)]
+            if all(mask is not None for mask in sides):
+                return (sides[0] or 0) | (sides[1] or 0)
+    return -1

@@ -76,6 +76,11 @@ class ProofChecks:
                     read = {*(read or ()), place.region.name} if known and place.region is not None else None
                     yield doubt
         self.read_outside = read
+        for trap in self.q.trace.traps:
+            answer = self.prover.together((trap.path,))
+            if answer.kind != "no":
+                why = "it may reach a trap, which compilers put where an access is never valid"
+                yield Doubt(why, "", trap.operation, answer.values or {"": 0})
 
     def _places(self, access: SymbolicAccess) -> list[SplitOffset]:
         if id(access) not in self._found:
@@ -86,7 +91,10 @@ class ProofChecks:
         region = place.region
         if region is None:
             why, fix = self._unknown_address(place.offset)
-            return Doubt(why, fix, access.operation, {})
+            answer = self.prover.together((place.path,))
+            return None if answer.kind == "no" else Doubt(why, fix, access.operation, answer.values or {"": 0})
+        if region.space == "const" and access.kind != "read":
+            return Doubt(f"writes {region.name}, which is constant memory", "", access.operation, {})
         terms = self.terms
         if not self._is_aligned(region, place.offset, access.size):
             return Doubt(
@@ -325,7 +333,7 @@ class ProofChecks:
                 if region is not None and (region.space in ("local", "const") or self._is_allowed(region)):
                     continue
                 by_region.setdefault(None if region is None else region.base, []).append((access, place))
-        unknown = by_region.pop(None, [])
+        unknown = [one for one in by_region.pop(None, []) if not self._is_never(one[1])]
         for access, place in unknown[:1]:
             why, fix = self._unknown_address(place.offset)
             yield Doubt(why, fix, access.operation, {})
@@ -339,6 +347,9 @@ class ProofChecks:
         self.shared_is_ordered = ordered and not races
         for region, found in regions:
             yield from self._races(region, found) if region.space != "shared" else ()
+
+    def _is_never(self, place: SplitOffset) -> bool:
+        return self.prover.together((place.path,)).kind == "no"
 
     def _is_allowed(self, region: Region) -> bool:
         return region.name in self._allowed or (region.space == "shared" and "shared" in self._allowed)

@@ -22,6 +22,7 @@ from kcheck.prover.model import (
     Region,
     SymbolicAccess,
     SymbolicBranch,
+    SymbolicTrap,
     Trace,
     Unsupported,
     Widening,
@@ -257,9 +258,11 @@ class SymbolicExecution:
         if end.opcode == "bra":
             return self._branch(n, end, path, registers)
         if end.opcode in ("ret", "exit", "trap"):
+            stops = self._predicate(end, registers)
+            if end.opcode == "trap" and self.recording:
+                self.trace.traps.append(SymbolicTrap(end, self.terms.all((path, stops))))
             if end.guard is None:
                 return []
-            stops = self._predicate(end, registers)
             self._note_branch(end, stops, path, n)
             self.decisions[n] = stops
             rest = self.terms.all((path, self.terms.negated(stops)))
@@ -759,8 +762,9 @@ class SymbolicExecution:
                 continue
             offset = source.base.offset + source.offset + at * size
             if name in self._offsets:
-                value: Value | None = self._parameters.get(self._offsets[name] + offset)
-                if value is None:
+                known, most = self._parameters.get(self._offsets[name] + offset, (None, 0))
+                value: Value | None = known
+                if value is None or size > most:
                     value = self.terms.function(
                         "parameter",
                         (name, offset, size),

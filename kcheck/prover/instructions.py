@@ -102,11 +102,15 @@ def _not(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:
 def _bfe(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:
     signed, width = _kind(i)
     at, count = given[1].constant, given[2].constant
-    if signed or at is None or count is None or not 0 <= at < width or not 0 < count <= width - at:
+    if at is None or count is None or not 0 <= at < width or not 0 < count <= width - at:
         return None
     if at + count == width:
-        return b.terms.div(b.read(given[0], False, width), 1 << at)
-    return b.terms.mod(b.terms.div(given[0], 1 << at), 1 << count)
+        return b.terms.div(b.read(given[0], signed, width), 1 << at)
+    field = b.terms.mod(b.terms.div(given[0], 1 << at), 1 << count)
+    if not signed:
+        return field
+    sign = b.terms.mod(b.terms.div(given[0], 1 << at + count - 1), 2)
+    return b.terms.minus(field, b.terms.scaled(sign, 1 << count))
 
 
 def _bfi(b: Bits, i: Instruction, given: Sequence[Poly]) -> Poly | None:

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import combinations, product
 
@@ -16,7 +16,7 @@ from kcheck.prover.execute import MOST_STEPS, SymbolicExecution
 from kcheck.prover.launched import slots_of_launch
 from kcheck.prover.launchers import HostLaunch, HostRun, HostScalar, LauncherArray, host_values
 from kcheck.prover.loops import LoopSummary
-from kcheck.prover.model import Region, Trace, Unsupported
+from kcheck.prover.model import Parameters, Region, Trace, Unsupported
 from kcheck.prover.prover import Prover
 from kcheck.prover.terms import BLOCK, THREAD, UNIFORM, Atom, Formula, Poly, Terms
 from kcheck.prover.variants import LauncherWay, SpecVariant, VariantSlot
@@ -289,15 +289,16 @@ class _Builder:
 
     # --- parameters
 
-    def _parameters(self, slots: tuple[ParamSlot, ...]) -> tuple[dict[int, Poly], dict[str, int]]:
-        found: dict[int, Poly] = {}
+    def _parameters(self, slots: tuple[ParamSlot, ...]) -> tuple[Parameters, dict[str, int]]:
+        found: dict[int, tuple[Poly, int]] = {}
         if len(self.slots) != len(slots):
             raise Unsupported("the compiled kernel has other parameters than the launcher passes")
         for slot, place, variable in zip(self.slots, slots, self.function.params, strict=True):
-            value = self._value(slot, place.size)
-            if value is not None and TYPES[variable.type].kind != "float":
-                found[place.offset] = value
-                self._confirm(value, place, slot)
+            for part, at in _parts(slot, place):
+                value = self._value(part, at.size)
+                if value is not None and TYPES[variable.type].kind != "float":
+                    found[at.offset] = value, at.size
+                    self._confirm(value, at, part)
         return found, {place.name: place.offset for place in slots}
 
     def _value(self, slot: VariantSlot, size: int) -> Poly | None:
@@ -460,6 +461,14 @@ class _Builder:
             )
             self.prover.add(terms.any(rules), (atom,))
         return value
+
+
+def _parts(slot: VariantSlot, place: ParamSlot) -> Iterator[tuple[VariantSlot, ParamSlot]]:
+    """The members of a struct with their places among the parameters; another parameter as it is."""
+    if slot.part != "members":
+        yield slot, place
+    for offset, size, member in slot.members:
+        yield member, ParamSlot(place.name, place.offset + offset, size, size)
 
 
 def stride_ranges(layouts: Sequence[str], shape: Sequence[Poly]) -> list[tuple[int, int]]:

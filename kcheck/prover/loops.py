@@ -16,12 +16,13 @@ shows that nothing wraps: the value was below the limit before it grew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.bits import type_range
 from kcheck.prover.execute import STORED, Edge, Registers, SymbolicExecution, dominators
+from kcheck.prover.forms import inside as inside_of
 from kcheck.prover.instructions import Value
 from kcheck.prover.simplify import Simplification, simplified_path
 from kcheck.prover.terms import THREAD, UNIFORM, Atom, Formula, Poly, Terms, atoms_below
@@ -30,6 +31,7 @@ from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
 _TRIES = 4
+_MOST_LIMITS = 4
 _ROUNDS = 3
 _RANGE_STEPS = 40_000
 
@@ -504,8 +506,37 @@ class LoopSummary:
             }
             if of.recording:
                 changed = {**values, next(variable.atoms()): found}
-                self._limit(found, changed, first, end, start, body.again, width)
+                kept = self._limit(found, changed, first, end, start, body.again, width)
+                found = self._tightened(found, kept, inside)
+                outside = terms.negated(
+                    start.path
+                )  # where the loop is not reached, they may contradict each other
+                for guess in kept:
+                    own = next(found.atoms())
+                    of.prover.add(terms.any((outside, self._at(guess, atom, found))), (own,))
         return found
+
+    def _tightened(self, found: Poly, kept: Sequence[Formula], inside: tuple[int, ...]) -> Poly:
+        """A variable for a register with the constants among its limits as bounds."""
+        terms = self._of.terms
+        low, high = found.bounds
+        for guess in kept:
+            if guess.kind != "cmp":
+                continue
+            _, left, right = guess.arguments
+            assert isinstance(left, Poly)
+            assert isinstance(right, Poly)
+            if left is found and right.constant is not None:
+                high = right.constant if high is None else min(high, right.constant)
+            elif right is found and left.constant is not None:
+                low = left.constant if low is None else max(low, left.constant)
+        if (low, high) == found.bounds or (low is not None and high is not None and low > high):
+            return found
+        old = next(found.atoms())
+        new = terms.fresh(str(old.arguments[0]).partition("#")[0], (low, high), old.level)
+        next(new.atoms()).needs_order = old.needs_order
+        self._of.scoped(new, inside)
+        return new
 
     def _limit(
         self,
@@ -516,8 +547,8 @@ class LoopSummary:
         start: Edge,
         again: Formula,
         width: int,
-    ) -> None:
-        """Note which of a few limits hold at first and are kept by each iteration."""
+    ) -> list[Formula]:
+        """Which of a few limits hold at first and are kept by each iteration."""
         of, terms = self._of, self._of.terms
         low, high = type_range(True, width)
         guesses = [
@@ -525,6 +556,7 @@ class LoopSummary:
             terms.compare("ge", found, terms.zero),
             terms.compare("le", found, first),
             terms.compare("ge", found, first),
+            *(terms.compare("le", found, terms.number(limit)) for limit in _limits(end)),
         ]
         own = next(found.atoms())
 
@@ -547,9 +579,7 @@ class LoopSummary:
                 kept = holding
         finally:
             of.recording = recording
-        outside = terms.negated(start.path)  # where the loop is not reached, the limits may contradict each other
-        for guess in kept:
-            of.prover.add(terms.any((outside, guess)), (own,))
+        return kept
 
     def _at(self, guess: Formula, own: Atom, value: Poly) -> Formula:
         return self._of.terms.replaced_condition(guess, lambda atom: value if atom is own else None, {})
@@ -699,6 +729,19 @@ class _FirstSides:
         side = atom.arguments[1]
         assert isinstance(side, Poly)
         return self.poly(side)
+
+
+def _limits(end: Poly) -> list[int]:
+    """The constants with which an iteration compares before it chooses a value, and the numbers before them: a
+    counter that begins again at a limit does not go beyond it."""
+    chosen = [c for atom in atoms_below(end, set()) if atom.kind == "if" for c in atom.arguments[:1]]
+    found: dict[int, None] = {}
+    for one in inside_of(c for c in chosen if isinstance(c, Formula)):
+        if isinstance(one, Formula) and one.kind == "cmp":
+            for side in one.arguments[1:]:
+                if isinstance(side, Poly) and side.constant is not None:
+                    found |= {side.constant - 1: None, side.constant: None}
+    return list(found)[:_MOST_LIMITS]
 
 
 def _has_inner_flag(term: Poly | Formula) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.prover.terms import Atom, Formula, Poly
@@ -100,6 +100,14 @@ class SymbolicBranch:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class SymbolicTrap:
+    """An instruction that ends the kernel with an error, and the condition to be there."""
+
+    operation: Operation
+    path: Formula
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Decision:
     """A predicate that is computed, and the condition to be there. A branch, a guard or a select may follow."""
 
@@ -132,6 +140,7 @@ class Trace:
     accesses: list[SymbolicAccess] = field(default_factory=list)
     widenings: list[Widening] = field(default_factory=list)
     branches: list[SymbolicBranch] = field(default_factory=list)
+    traps: list[SymbolicTrap] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
     counters: dict[int, list[Atom]] = field(default_factory=dict)
@@ -139,8 +148,8 @@ class Trace:
     divergent: set[int] = field(default_factory=set)
 
 
-Parameters = Mapping[int, Poly]
-"""By offset in bytes, the value of each parameter of a kernel."""
+Parameters: TypeAlias = Mapping[int, tuple[Poly, int]]
+"""By offset in bytes, each parameter of a kernel: its value, and how many bytes it has."""
 
 
 def place(operation: Operation) -> Loc | None:

@@ -86,10 +86,10 @@ class Prover:
         """What is known about pairs of the loads in a question."""
 
     @contextmanager
-    def part_of_time(self, part: float) -> Iterator[None]:
-        """Allow only a part of the time that is left, from 0 to 1."""
+    def part_of_time(self, part: float, kept: float = 0.0) -> Iterator[None]:
+        """Allow only a part of the time that is left, from 0 to 1, and keep some seconds."""
         whole, now = self._deadline, time.process_time()
-        self._deadline = now + part * (whole - now)
+        self._deadline = now + min(part * (whole - now), whole - now - kept)
         try:
             yield
         finally:

@@ -62,8 +62,9 @@ def refute(proved: Proved, device: Device) -> Refuted:
         for event in events:
             if isinstance(event, CaseFinished) and event.verdict.status is Status.FAILED:
                 for finding in event.verdict.findings:
-                    if finding.rule in {proof.check for proof in undecided}:
-                        found.setdefault(finding.rule, (event.verdict.case, finding.message))
+                    check = "memcheck" if finding.rule == "trap" else finding.rule
+                    if check in {proof.check for proof in undecided}:
+                        found.setdefault(check, (event.verdict.case, finding.message))
     proofs = tuple(
         replace(proof, word="refuted", seed=found[proof.check][0].seed, finding=_told(*found[proof.check]))
         if proof.check in found
@@ -90,7 +91,7 @@ def _cases(spec: OpSpec, undecided: list[Proof]) -> Iterator[Case]:
             if name in values and param.expr is None and values[name] in param.values
         }
         wanted = {**dims, **params}
-        if not wanted or wanted in seen or len(seen) >= _MOST_CASES:
+        if wanted in seen or len(seen) >= _MOST_CASES:
             continue
         seen.append(wanted)
         seed = derive(spec.seed, f"proposed_{n}")
@@ -106,10 +107,14 @@ def _cases(spec: OpSpec, undecided: list[Proof]) -> Iterator[Case]:
 
 
 def _proposals(spec: OpSpec, undecided: list[Proof]) -> Iterator[Mapping[str, int]]:
+    """The values that the solver proposes. If none are of sizes or params, the kernel may fail for any. Where the
+    spec draws no sizes, there is nothing to propose."""
     for proof in undecided:
         for reason in proof.reasons:
             if reason.values:
                 yield reason.values
+    if not any(isinstance(dim.domain, Range | Choices) for dim in spec.dims.values()):
+        yield {}
 
 
 def _allows(spec: OpSpec, name: str, size: int) -> bool:

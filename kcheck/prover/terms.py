@@ -11,6 +11,7 @@ Everything is immutable, and equal terms are one object, so they are compared by
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
@@ -274,8 +275,27 @@ class Terms:
         low, high = rest.bounds
         if low is not None and high is not None and low // m == high // m:
             return self.sum(whole, self.number(low // m))
+        within = self._poly({k: f % m for k, f in rest.terms}).bounds
+        if within[0] is not None and within[1] is not None and within[0] // m == within[1] // m:
+            parts = self._poly({k: f // m for k, f in rest.terms})
+            return self.sum(whole, parts, self.number(within[0] // m))
         bounds = None if low is None else low // m, None if high is None else high // m
+        rest, m, _ = self._reduced(rest, m)
+        inner = rest.only_atom
+        if inner is not None and inner.kind in ("div", "mod"):
+            x, n = inner.arguments
+            assert isinstance(x, Poly)
+            assert isinstance(n, int)
+            if inner.kind == "div":
+                return self.sum(whole, self.div(x, n * m))
+            if n % m == 0:
+                return self.sum(whole, self.mod(self.div(x, m), n // m))
         return self.sum(whole, self.of(self.atom("div", (rest, m), bounds, rest.level)))
+
+    def _reduced(self, a: Poly, m: int) -> tuple[Poly, int, int]:
+        """A sum and a modulus without the factor that divides both, and that factor."""
+        factor = math.gcd(m, *(f for _, f in a.terms))
+        return (self._poly({k: f // factor for k, f in a.terms}) if factor > 1 else a), m // factor, factor
 
     def mod(self, a: Poly, m: int) -> Poly:
         """``a % m`` for a positive constant, never negative."""
@@ -287,7 +307,13 @@ class Terms:
         low, high = again.bounds
         if low is not None and high is not None and low // m == high // m:
             return self.minus(again, self.number(low // m * m))
-        return self.of(self.atom("mod", (rest, m), (0, m - 1), rest.level))
+        rest, m, factor = self._reduced(rest, m)
+        inner = rest.only_atom
+        if inner is not None and inner.kind == "mod" and inner.arguments[1] % m == 0:  # type: ignore[operator]
+            found = self.mod(inner.arguments[0], m)  # type: ignore[arg-type]
+        else:
+            found = self.of(self.atom("mod", (rest, m), (0, m - 1), rest.level))
+        return self.scaled(found, factor)
 
     def either(self, condition: Formula, a: Poly, b: Poly) -> Poly:
         """``a`` if the condition holds, otherwise ``b``."""
@@ -301,7 +327,7 @@ class Terms:
             return self.either(inner, b, a)
         if self._agree(condition, a, b):
             return b
-        (a0, a1), (b0, b1) = a.bounds, b.bounds
+        (a0, a1), (b0, b1) = _bounds_where(condition, a, holds=True), _bounds_where(condition, b, holds=False)
         bounds = (
             None if a0 is None or b0 is None else min(a0, b0),
             None if a1 is None or b1 is None else max(a1, b1),
@@ -590,6 +616,31 @@ def _known(operator: str, low: int | None, high: int | None) -> bool | None:
     if (low is not None and low > 0) or (high is not None and high < 0):
         return operator == "ne"
     return operator == "eq" if low == high == 0 else None
+
+
+def _bounds_where(condition: Formula, a: Poly, *, holds: bool) -> Bounds:
+    """Bounds of a value where a condition holds, or does not: tighter if it compares the value with a constant."""
+    low, high = a.bounds
+    if condition.kind != "cmp":
+        return low, high
+    operator, left, right = condition.arguments
+    assert isinstance(left, Poly)
+    assert isinstance(right, Poly)
+    limit = left.constant if right is a else right.constant if left is a else None
+    if limit is None:
+        return low, high
+    if operator == "eq":
+        if holds:
+            return limit, limit
+        return limit + 1 if low == limit else low, limit - 1 if high == limit else high
+    # a < limit, a <= limit, or the opposite of one of them
+    is_below = (left is a) == holds
+    is_strict = (operator == "lt") == holds
+    if is_below:
+        most = limit - is_strict
+        return low, most if high is None else min(high, most)
+    least = limit + is_strict
+    return least if low is None else max(low, least), high
 
 
 def _is_within(inner: Bounds, outer: Bounds) -> bool:

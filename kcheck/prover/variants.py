@@ -16,6 +16,9 @@ from kcheck.cpu.launches import KernelLaunch
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.cpu import silenced
+from kcheck.device.kinds import KINDS
+from kcheck.device.kinds.compiled import CompiledKind
+from kcheck.device.kinds.structs import wanted_members
 from kcheck.errors import SpecError
 from kcheck.generator import CaseArrays, Expander, materialize
 from kcheck.model import (
@@ -53,14 +56,16 @@ class VariantSlot:
     """One parameter of the compiled kernel.
 
     Attributes:
-        part: what it is of the argument: ``value``, ``data``, ``items``, ``itemsize``, ``shape``, ``stride``, or
-            ``unused``.
+        part: what it is of the argument: ``value``, ``data``, ``items``, ``itemsize``, ``shape``, ``stride``,
+            ``members``, or ``unused``.
         axis: of a shape or stride.
+        members: of a struct: (offset in it, bytes, the member).
     """
 
     argument: Argument | HostValue
     part: str
     axis: int = 0
+    members: tuple[tuple[int, int, VariantSlot], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -124,8 +129,8 @@ def refuse(spec: OpSpec) -> None:
     for argument in leaves(spec.launch.args):
         if isinstance(argument, TextureArg):
             raise Unsupported(f"{argument.array} is read through a texture or a surface")
-    if any(isinstance(a, StructArg | AccessorArg) for a in spec.launch.args):
-        raise Unsupported("an argument is a struct")
+    if any(isinstance(a, AccessorArg) for a in leaves(spec.launch.args)):
+        raise Unsupported("an argument is an accessor")
     if spec.launch.cooperative:
         raise Unsupported("blocks wait for each other")
 
@@ -487,7 +492,12 @@ def _slots(
         left = len(places) - len(found)
         found += [VariantSlot(spec.launch.args[0], "unused")] * max(left, 0)  # scratch memory, which is null
     else:
-        found = [_plain(spec, argument) for argument in spec.launch.args]
+        found = [
+            _of_struct(spec, arrays.case, number, argument)
+            if isinstance(argument, StructArg)
+            else _plain(spec, argument)
+            for number, argument in enumerate(spec.launch.args)
+        ]
     if len(found) != len(places):
         raise Unsupported("the compiled kernel has other parameters than the spec passes")
     return tuple(found), classes
@@ -496,6 +506,21 @@ def _slots(
 def _plain(spec: OpSpec, argument: Argument) -> VariantSlot:
     is_array = isinstance(argument, NameArg) and (argument.name in spec.inputs or argument.name in spec.outputs)
     return VariantSlot(argument, "data" if is_array else "value")
+
+
+def _of_struct(spec: OpSpec, case: Case, number: int, argument: StructArg) -> VariantSlot:
+    """A struct, whose members are where the compiler puts them."""
+    assert spec.kernel is not None
+    kind = KINDS[spec.kernel.kind]
+    places = kind.members(spec, case, number) if isinstance(kind, CompiledKind) else {}
+    ((_, paths),) = wanted_members([argument])
+    if any(path not in places for path in paths):
+        raise Unsupported("an argument is a struct whose members only the caller knows")
+    members = (
+        (places[path].offset, places[path].size, _plain(spec, leaf))
+        for path, leaf in zip(paths, leaves([argument]), strict=True)
+    )
+    return VariantSlot(argument, "members", members=tuple(members))
 
 
 def _of_numba(spec: OpSpec, argument: Argument) -> Iterator[VariantSlot]:

@@ -24,6 +24,9 @@ CHECKS = ("memcheck", "racecheck", "synccheck", "overflow")
 SECONDS = 30.0
 """The time for one kernel, in seconds."""
 
+_KEPT = 0.25
+"""The part of the time that is for synccheck and overflow only, which are quick."""
+
 Word = Literal["proved", "refuted", "undecided", "off"]
 
 
@@ -93,7 +96,7 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
             started = time.process_time()  # what the compiler of the kernel takes does not count
             prover = Prover(Terms(), max(seconds - spent, 0.0), answers)
             failed = [name for name in CHECKS if reasons[name]]
-            for name, found in _of_variant(variant, failed, prover, late).items():
+            for name, found in _of_variant(variant, failed, prover, late, _KEPT * seconds).items():
                 reasons[name] += found
             spent += time.process_time() - started
             if all(reasons[name] for name in CHECKS):
@@ -134,13 +137,14 @@ def _every(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
 
 
 def _of_variant(
-    variant: SpecVariant, failed: Container[str], prover: Prover, late: Reason
+    variant: SpecVariant, failed: Container[str], prover: Prover, late: Reason, kept: float
 ) -> dict[str, list[Reason]]:
     """The reasons why checks of one compiled kernel are not proved.
 
     Args:
         failed: the checks that another kernel of the spec fails, which have no reason here.
         late: the reason of a check without an answer in time.
+        kept: the seconds that memcheck and racecheck leave for the kernels that follow.
     """
     try:
         q = execute(variant, prover.terms, prover)
@@ -166,7 +170,8 @@ def _of_variant(
         needed.add("memcheck")  # its answer decides whether the loads count
     for name, way in ways.items():
         # The first two are quick. The others leave time for the next kernel.
-        with prover.part_of_time(1.0 if name in ("synccheck", "overflow") else 0.5):
+        is_quick = name in ("synccheck", "overflow")
+        with prover.part_of_time(1.0 if is_quick else 0.5, 0.0 if is_quick else kept):
             skips = name in failed and name not in needed
             found[name] = [] if skips else _reasons(way, late)
     is_inside = not found["memcheck"] and "memcheck" not in failed

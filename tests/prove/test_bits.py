@@ -3,6 +3,7 @@ result."""
 
 from __future__ import annotations
 
+import operator as operators
 import random
 from collections.abc import Callable
 
@@ -58,6 +59,46 @@ def masked(mask: int) -> Row:
     return f"and {mask}", lambda b, x, y, w: b.masked(x, b.terms.number(mask), w), lambda x, y, w: x & mask
 
 
+BITS = 0b1001_0110
+"""Few enough for a term for each."""
+
+
+def of_bits(b: Bits, x: Poly) -> Poly:
+    """Some bits of a number."""
+    return b.masked(x, b.terms.number(BITS), 32)
+
+
+def field(b: Bits, x: Poly) -> Poly:
+    """The lowest five bits."""
+    return b.terms.mod(x, 32)
+
+
+def row(b: Bits, x: Poly) -> Poly:
+    """Bits 3 to 6, in place."""
+    return b.terms.scaled(b.terms.mod(b.terms.div(x, 8), 16), 8)
+
+
+def sign_of(b: Bits, x: Poly) -> Poly:
+    """-1 if bit 3 is set, otherwise 0."""
+    return b.terms.scaled(b.terms.mod(b.terms.div(x, 8), 2), -1)
+
+
+COMPARED: dict[str, Callable[[int, int], bool]] = {
+    name: getattr(operators, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
+
+
+def chosen(b: Bits, x: Poly, operator: str) -> Poly:
+    """The last five bits ``v``, or 20, by a comparison of both."""
+    v = field(b, x)
+    return b.terms.either(b.terms.compare(operator, v, b.terms.number(20)), v, b.terms.number(20))
+
+
+def chosen_by(x: int, operator: str) -> int:
+    """What :func:`chosen` is."""
+    return x & 31 if COMPARED[operator](x & 31, 20) else 20
+
+
 ROWS: list[Row] = [
     ("add", lambda b, x, y, w: b.terms.sum(x, y), lambda x, y, w: x + y),
     ("sub", lambda b, x, y, w: b.terms.minus(x, y), lambda x, y, w: x - y),
@@ -76,6 +117,59 @@ ROWS: list[Row] = [
         for by in (0, 1, 28, 32)
     ),
     *(shifted(by, is_signed) for by in (1, 5, 31) for is_signed in (False, True)),
+    ("and of bits", lambda b, x, y, w: b.masked(of_bits(b, x), of_bits(b, y), w), lambda x, y, w: x & y & BITS),
+    (
+        "and of all bits or none",
+        lambda b, x, y, w: b.masked(sign_of(b, x), b.terms.number(0x90), w),
+        lambda x, y, w: 0x90 * (x >> 3 & 1),
+    ),
+    ("or", lambda b, x, y, w: b.joined(of_bits(b, x), of_bits(b, y), w), lambda x, y, w: (x | y) & BITS),
+    (
+        "or of fields",
+        lambda b, x, y, w: b.joined(field(b, x), row(b, y), w),
+        lambda x, y, w: (x & 31) | ((y >> 3 & 15) << 3),
+    ),
+    ("xor", lambda b, x, y, w: b.differing(of_bits(b, x), of_bits(b, y), w), lambda x, y, w: (x ^ y) & BITS),
+    (
+        "xor of a swizzle",
+        lambda b, x, y, w: b.differing(row(b, x), field(b, x), w),
+        lambda x, y, w: ((x >> 3 & 15) << 3) ^ (x & 31),
+    ),
+    (
+        "xor of multiples",
+        lambda b, x, y, w: b.differing(b.terms.scaled(field(b, x), 48), row(b, y), w),
+        lambda x, y, w: (48 * (x & 31)) ^ ((y >> 3 & 15) << 3),
+    ),
+    (
+        "div of div",
+        lambda b, x, y, w: b.terms.div(b.terms.div(b.terms.mod(x, 1 << 20), 8), 6),
+        lambda x, y, w: (x % (1 << 20)) // 48,
+    ),
+    ("div of mod", lambda b, x, y, w: b.terms.div(b.terms.mod(x, 96), 8), lambda x, y, w: x % 96 // 8),
+    ("mod of mod", lambda b, x, y, w: b.terms.mod(b.terms.mod(x, 96), 8), lambda x, y, w: x % 8),
+    (
+        "div of multiples",
+        lambda b, x, y, w: b.terms.div(b.terms.scaled(field(b, x), 12), 32),
+        lambda x, y, w: 12 * (x & 31) // 32,
+    ),
+    (
+        "div beyond a multiple",
+        lambda b, x, y, w: b.terms.div(b.terms.scaled(b.terms.mod(x, 2), 9), 2),
+        lambda x, y, w: 9 * (x % 2) // 2,
+    ),
+    (
+        "mod of multiples",
+        lambda b, x, y, w: b.terms.mod(b.terms.scaled(field(b, x), -12), 32),
+        lambda x, y, w: -12 * (x & 31) % 32,
+    ),
+    *(
+        (
+            f"choice {operator}",
+            lambda b, x, y, w, operator=operator: chosen(b, x, operator),
+            lambda x, y, w, operator=operator: chosen_by(x, operator),
+        )
+        for operator in ("lt", "le", "gt", "ge", "eq", "ne")
+    ),
     *(masked(mask) for mask in (0, 1, 31, 48, -4, -128, 0x0F0F0, 1 << 31)),
 ]
 

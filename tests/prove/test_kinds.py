@@ -126,7 +126,70 @@ WRITES_OUTSIDE = """
 """
 """No guard at the end of ``y``; all threads of a block come to the barrier, or none."""
 
+TRAPS = """
+    setp.ge.u32 %p0, %r4, %r0;
+    @%p0 bra END;
+    setp.ge.u32 %p1, %r4, %r0;
+    @!%p1 bra END;
+    trap;
+"""
+"""Compilers put a trap where an access is never valid; here, no thread comes to it."""
+
+NOWHERE = """
+    setp.ge.u32 %p0, %r4, %r0;
+    @%p0 bra END;
+    setp.ge.u32 %p1, %r4, %r0;
+    @!%p1 bra END;
+    mov.u64 %a2, 0;
+    st.global.u32 [%a2], %r4;
+"""
+"""A write to no array, which no thread comes to."""
+
+SWIZZLED = """
+    shr.u32 %r6, %r1, 3;
+    xor.b32 %r7, %r1, %r6;
+    shl.b32 %r8, %r7, 2;
+    mov.u32 %r9, tile;
+    add.u32 %r10, %r9, %r8;
+    st.shared.u32 [%r10], %r4;
+"""
+"""Each of 32 threads writes a word of its own, at its number with the lower bits changed by the upper ones."""
+
+MASKED = """
+    bfe.s32 %r6, %r1, 3, 1;
+    and.b32 %r7, %r6, 144;
+    and.b32 %r8, %r1, 7;
+    or.b32 %r9, %r7, %r8;
+    mov.u32 %r10, tile;
+    add.u32 %r11, %r10, %r9;
+    ld.shared.u8 %r12, [%r11+104];
+"""
+"""A bit that is spread to a mask, as in the addresses of Triton: at most 151 + 104."""
+
+STAGES = """
+    mov.u32 %r6, -1;
+    mov.u32 %r7, 0;
+LOOP:
+    add.s32 %r8, %r6, 1;
+    setp.gt.s32 %p1, %r8, 2;
+    selp.b32 %r6, 0, %r8, %p1;
+    shl.b32 %r9, %r6, 6;
+    mov.u32 %r10, tile;
+    add.u32 %r11, %r10, %r9;
+    ld.shared.u32 %r12, [%r11+124];
+    add.u32 %r7, %r7, 1;
+    setp.lt.u32 %p2, %r7, %r0;
+    @%p2 bra LOOP;
+"""
+"""A number of a stage, which begins again after the third one: the tile has four times 64 bytes."""
+
 PAIRS = {
+    "swizzled": (SWIZZLED, "xor", "and", "racecheck"),
+    "swizzled outside": (SWIZZLED, "%r7, 2;", "%r7, 4;", "memcheck"),
+    "masked": (MASKED, "+104", "+105", "memcheck"),
+    "stages": (STAGES, "%r8, 2;", "%r8, 3;", "memcheck"),
+    "traps": (TRAPS, "@!%p1", "@%p1", "memcheck"),
+    "nowhere": (NOWHERE, "@!%p1", "@%p1", "memcheck"),
     "unrolled": (UNROLLED, "%r0, 3;", "%r0, 1;", "memcheck"),
     "unrolled too far": (UNROLLED, "[%a2+12]", "[%a2+16]", "memcheck"),
     "counted": (COUNTED, "setp.gt.s32 %p1, %r6, 1;", "setp.gt.s32 %p1, %r6, 0;", "memcheck"),

@@ -125,6 +125,59 @@ def test_sizes_beyond_memory_are_run_as_a_sampled_launch(tmp_path: Path) -> None
     assert again.returncode == 1, again.stdout + again.stderr
 
 
+def test_a_kernel_without_sizes_is_refuted_by_its_only_case(tmp_path: Path) -> None:
+    """The solver has no sizes to propose: each thread writes its number to the same word."""
+    spec = project(tmp_path, more="mov.u64 %a2, 0; mov.u32 %r4, %r1;") / "specs/copy.yaml"
+    text = spec.read_text().replace("dims: {N: 1..1000}\n", "").replace("ceildiv(N, 64)", "1")
+    spec.write_text(text.replace("[N]", "[64]").replace("{N: int32}", "{value: 64, dtype: int32}"))
+    code, checks = prove(tmp_path)
+    assert code == 1
+    assert {name: check["verdict"] for name, check in checks.items()} == {
+        "memcheck": "proved",
+        "racecheck": "refuted",
+        "synccheck": "proved",
+        "overflow": "proved",
+    }
+
+
+def test_a_trap_that_a_case_comes_to_refutes_memcheck(tmp_path: Path) -> None:
+    """A run reports the trap itself."""
+    code, checks = prove(project(tmp_path, more="setp.eq.u32 %p1, %r3, 700; @%p1 trap;"))
+    assert code == 1
+    assert checks["memcheck"]["verdict"] == "refuted"
+    assert "trap" in str(checks["memcheck"]["finding"])
+    assert checks["synccheck"]["verdict"] == "proved"
+
+
+STRUCT = """
+struct Row { short pad; int size; };
+struct Call { const float* x; Row rows[2]; float* y; };
+extern "C" __global__ void copy(Call c) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i GUARD c.rows[1].size) c.y[i] = c.x[i];
+}
+"""
+
+
+@pytest.mark.parametrize(("guard", "word"), [("<", "proved"), ("<=", "refuted")])
+def test_the_members_of_a_struct_are_what_the_spec_passes(tmp_path: Path, guard: str, word: str) -> None:
+    """Where the compiler puts them: behind padding, in an array of structs."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    folder = project(tmp_path)
+    (folder / "copy.cu").write_text(STRUCT.replace("GUARD", guard))
+    spec = folder / "specs/copy.yaml"
+    rows = "[{struct: {pad: 1, size: 7}}, {struct: {pad: 2, size: N}}]"
+    text = spec.read_text().replace("copy.ptx", "copy.cu").replace("int32", "float32")
+    spec.write_text(text.replace("[x, y, {N: float32}]", f"[{{struct: {{x: x, rows: {rows}, y: y}}}}]"))
+    _, checks = prove(folder)
+    assert {name: check["verdict"] for name, check in checks.items() if name != "memcheck"} == {
+        "racecheck": "proved" if word == "proved" else "undecided",
+        "synccheck": "proved",
+        "overflow": "proved",
+    }
+    assert checks["memcheck"]["verdict"] == word
+
+
 def test_undecided_says_what_would_decide_it(tmp_path: Path) -> None:
     """An index array without a distribution may contain anything; with --strict, that is exit 1."""
     folder = project(tmp_path, more=SCATTER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Protocol
@@ -14,7 +14,7 @@ from kcheck.device.kinds.base import Called, NotCompiled, WantedArtifact, Work
 from kcheck.device.kinds.named import UnknownKernel
 from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.kinds.variables import LaunchVariables
-from kcheck.device.modules import Unit, UnitRun
+from kcheck.device.modules import Parameter, Unit, UnitRun
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
@@ -107,6 +107,19 @@ class CompiledKind:
             variables.read()
 
         return launch_with_variables
+
+    def members(self, spec: OpSpec, case: Case, number: int) -> Mapping[str, Parameter]:
+        """Where the compiler puts the members of a struct among the arguments, with offsets in the struct: by
+        path, such as ``inner.sizes[1]``; empty for code that does not tell.
+
+        Args:
+            number: of the argument.
+
+        Raises:
+            NotCompiled, KernelError, SpecError: the kernel cannot be compiled.
+        """
+        found = self._compiler.unit(spec, case, current_target()).parameters[number].members or {}
+        return {path: member for path, member in found.items() if member is not None}
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
         """In this context, ``kcheck.kernels`` has the kernels of the spec's file."""
