@@ -6,7 +6,7 @@ Each kernel has a branch that is right in the correct twin and adds one in the b
 where three conditions hold, drawn from those that real kernels have: remainders of sizes, sizes against sizes,
 single sizes, edges of a grid or block, a parameter, values of the input. Every kernel runs 100 cases of small and
 middle sizes three times: drawn cases alone (``--no-reach``), the default, and ``--reach``. Exit code 0 if the
-default finds at least 90 % of the bugs, ``--reach`` 95 %, and no correct twin fails.
+default finds at least 90% of the bugs, ``--reach`` 95%, and no correct twin fails.
 """
 
 from __future__ import annotations

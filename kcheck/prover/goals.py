@@ -32,10 +32,10 @@ _LIMITS = (64, 512, 4096, 1 << 16)
 _VALUES = 4
 """Distributions of values with which a condition on contents is tried."""
 _SHARE = 4
-"""With sizes of one in so many planned cases, a condition on contents needs no other cases."""
+"""If a quarter of the planned cases has the sizes for a condition on contents, no other cases are added for it."""
 _ELEMENTS = 8
 """The least size of each dim for a condition on contents, where it may be so large."""
-_TELLING = ("normal", "large", "ties", "spikes")
+_FIRST = ("normal", "large", "ties", "spikes")
 """The distributions that are tried first: the usual one, and those that differ most from it."""
 
 
@@ -268,12 +268,12 @@ class _GoalSearch:
 
 
 def _options(array: Input, dtype: str) -> Sequence[Distribution]:
-    """The distributions of an input, those that tell the most first."""
+    """The distributions of an input, the most useful ones first."""
     options: list[Distribution] = []
     for drawn in array.values or defaults(DTYPES[dtype]):
         is_mix = drawn.name == "adversarial"
         options += [Distribution(name) for name in ADVERSARIAL] if is_mix else [drawn]
-    rank = {name: n for n, name in enumerate(_TELLING)}
+    rank = {name: n for n, name in enumerate(_FIRST)}
     return sorted(options, key=lambda drawn: rank.get(drawn.name, len(rank)))
 
 
