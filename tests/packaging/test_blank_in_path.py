@@ -34,7 +34,7 @@ SPEC = "specs/buggy/softmax_pad_zero.yaml"
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a run needs of this checkout, and its Python, in a folder with a blank."""
     folder = tmp_path_factory.mktemp("home of a user") / "my checkout"
-    shutil.copytree(ROOT / "kcheck", folder / "kcheck", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "kcheck", folder / "kcheck")  # with its byte code, which every process would make again
     for file in FILES:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, folder / file)

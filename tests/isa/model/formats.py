@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isqrt
 from typing import NamedTuple
 
 from tests.isa.model.answers import Answer, OneOf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Format:
     """A binary interchange format.
 
@@ -30,49 +30,49 @@ class Format:
     fraction: int
     padding: int = 0
 
-    @property
+    @cached_property
     def bits(self) -> int:
         return 1 + self.exponent + self.fraction + self.padding
 
-    @property
+    @cached_property
     def precision(self) -> int:
         return self.fraction + 1
 
-    @property
+    @cached_property
     def emax(self) -> int:
         return (1 << (self.exponent - 1)) - 1
 
-    @property
+    @cached_property
     def emin(self) -> int:
         return 1 - self.emax
 
-    @property
+    @cached_property
     def sign(self) -> int:
         return 1 << (self.bits - 1)
 
-    @property
+    @cached_property
     def infinity(self) -> int:
         return ((1 << self.exponent) - 1) << (self.fraction + self.padding)
 
-    @property
+    @cached_property
     def largest(self) -> int:
         return self.infinity - (1 << self.padding)
 
-    @property
+    @cached_property
     def normal(self) -> int:
         """The smallest normal number."""
         return 1 << (self.fraction + self.padding)
 
-    @property
+    @cached_property
     def quiet(self) -> int:
         return 1 << (self.fraction + self.padding - 1)
 
-    @property
+    @cached_property
     def canonical_nan(self) -> int:
         """0x7fffffff for f32, 0x7fff for f16 and bf16 (PTX ISA, ``min``, ``cvt``)."""
         return self.sign - 1
 
-    @property
+    @cached_property
     def one(self) -> int:
         return self.emax << (self.fraction + self.padding)
 
@@ -92,7 +92,7 @@ class Format:
         """A subnormal as the zero of its sign."""
         return bits & self.sign if self.is_subnormal(bits) else bits
 
-    @property
+    @cached_property
     def arithmetic_nan(self) -> int:
         """What kcheck's cpu makes of a NaN that comes out of arithmetic: what NVIDIA's devices give where nothing
         was a NaN before (CUDA's math_constants.h has the one of f64)."""
