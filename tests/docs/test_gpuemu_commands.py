@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs/coming-from-gpuemu.md").read_text("utf-8")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 FILES = {
-    "kcheck.yaml": "device: cpu\n",
+    "kcheck.yaml": "device: cpu\nprofiles: {ci: {cases: 20}, quick: {cases: 5}}\n",
     "kernels/softmax.py": """\
 import math
 

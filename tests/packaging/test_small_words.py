@@ -5,13 +5,20 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import kcheck
 
 PACKAGE = Path(kcheck.__file__).parent
 FILES = {file.relative_to(PACKAGE).as_posix(): file for file in PACKAGE.rglob("*.py")}
-TREES = {name: ast.parse(file.read_text("utf-8")) for name, file in FILES.items()}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every file of the package."""
+    return {name: ast.parse(file.read_text("utf-8")) for name, file in FILES.items()}
+
 
 ROUND_UPS = {"alignment.py", "symbolic/functions.py"}
 """``ceil_div`` of integers, and that of the expressions of specs, whose numbers may be floats."""
@@ -41,7 +48,7 @@ def functions(tree: ast.Module) -> Iterator[str]:
 
 
 def test_sizes_are_rounded_up_by_one_function():
-    found = {name for name, tree in TREES.items() if any(rounds_up(node) for node in ast.walk(tree))}
+    found = {name for name, tree in trees().items() if any(rounds_up(node) for node in ast.walk(tree))}
     assert found == ROUND_UPS
 
 
@@ -53,7 +60,7 @@ def test_both_ways_to_round_up_are_noticed():
 
 def test_a_small_function_is_in_one_file():
     places = defaultdict(list)
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for name in functions(tree):
             places[name].append(file)
     assert {name: places[name] for name in ONCE if len(places[name]) > 1} == {}
