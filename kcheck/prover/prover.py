@@ -16,6 +16,8 @@ from kcheck.prover.terms import Atom, Formula, Poly, Terms, atoms_below
 
 _STEPS = 400_000
 """The resource limit of one question, in units of the solver: about a second."""
+_EXACT = 3
+"""How many times that a question about products of numbers may take."""
 _MOST_SECONDS = 20.0
 """The limit of one question in seconds, for a slow or busy machine."""
 _LATE = 5.0
@@ -78,7 +80,9 @@ class Prover:
         self._known: dict[tuple[Formula, ...], tuple[Answer, int]] = {}
         """By conditions: the answer, and the limit of steps that it was found with."""
         self._z3: Any = import_module("z3")
-        self._encoders = {linear: _Encoder(self._z3, linear) for linear in (True, False)}
+        # Of its own, so that the answers do not depend on what the process asked about other kernels.
+        self._context = self._z3.Context()
+        self._encoders = {linear: _Encoder(self._z3, self._context, linear) for linear in (True, False)}
         self.questions = 0
         self.asks = True
         """Whether the solver is asked; otherwise every question that intervals leave open is open."""
@@ -174,7 +178,7 @@ class Prover:
         linear = self._ask(asked, True, steps)
         found = linear
         if linear.kind != "no" and steps >= _STEPS and any(_is_product(c) for c in asked):
-            exact = self._ask(asked, False, steps)
+            exact = self._ask(asked, False, _EXACT * steps)
             # A product that is only a variable in the linear form may have values that no factors have.
             found = exact if exact.kind != "unknown" else UNKNOWN
         return found
@@ -202,7 +206,7 @@ class Prover:
 
     def _ask(self, conditions: tuple[Formula, ...], linear: bool, steps: int) -> Answer:
         z3, encoder = self._z3, self._encoders[linear]
-        solver = z3.Solver() if linear else z3.SolverFor("QF_NIA")
+        solver = z3.Solver(ctx=self._context) if linear else z3.SolverFor("QF_NIA", self._context)
         solver.set("rlimit", steps)
         left = self._deadline - time.process_time()
         solver.set("timeout", max(1, int(1000 * min(left, _MOST_SECONDS))))
@@ -230,8 +234,9 @@ def _is_product(condition: Formula) -> bool:
 class _Encoder:
     """Terms as formulas of the solver. With ``linear``, a product is a variable with the bounds of the product."""
 
-    def __init__(self, z3: Any, linear: bool) -> None:
+    def __init__(self, z3: Any, context: Any, linear: bool) -> None:
         self._z3 = z3
+        self._context = context
         self._linear = linear
         self._made: dict[object, Any] = {}
         self._about: dict[object, tuple[Any, ...]] = {}
@@ -246,7 +251,7 @@ class _Encoder:
         z3, given = self._z3, condition.arguments
         match condition.kind:
             case "true" | "false":
-                return z3.BoolVal(condition.kind == "true")
+                return z3.BoolVal(condition.kind == "true", self._context)
             case "cmp":
                 operator, a, b = given
                 x, y = self.poly(a), self.poly(b)  # type: ignore[arg-type]
@@ -258,7 +263,7 @@ class _Encoder:
             case "or":
                 return z3.Or(*(self.condition(c) for c in given))  # type: ignore[arg-type]
             case _:
-                return z3.Bool(f"flag {id(condition)}")
+                return z3.Bool(f"flag {len(self._made)}", self._context)
 
     def poly(self, poly: Poly) -> Any:
         if poly not in self._made:
@@ -266,11 +271,13 @@ class _Encoder:
             parts = []
             for monomial, factor in poly.terms:
                 if not monomial:
-                    parts.append(z3.IntVal(factor))
+                    parts.append(z3.IntVal(factor, self._context))
                     continue
                 value = self._monomial(monomial)
                 parts.append(value if factor == 1 else factor * value)
-            self._made[poly] = z3.Sum(parts) if len(parts) > 1 else parts[0] if parts else z3.IntVal(0)
+            self._made[poly] = (
+                z3.Sum(parts) if len(parts) > 1 else parts[0] if parts else z3.IntVal(0, self._context)
+            )
         return self._made[poly]
 
     def _monomial(self, monomial: tuple[Atom, ...]) -> Any:
@@ -280,13 +287,16 @@ class _Encoder:
             return self._made[monomial]
         factors = [self.atom(atom) for atom in monomial]
         if self._linear:
-            value = self._z3.Int(f"product {' '.join(str(atom.serial) for atom in monomial)}")
+            value = self._int(f"product {' '.join(str(atom.serial) for atom in monomial)}")
             poly = Poly(((monomial, 1),))
             self._about[monomial] = self._ranges(value, poly.bounds)
         else:
             value = self._z3.Product(factors)
         self._made[monomial] = value
         return value
+
+    def _int(self, name: str) -> Any:
+        return self._z3.Int(name, self._context)
 
     def _ranges(self, value: Any, bounds: tuple[int | None, int | None]) -> tuple[Any, ...]:
         low, high = bounds
@@ -295,7 +305,7 @@ class _Encoder:
     def atom(self, atom: Atom) -> Any:
         if atom not in self._made:
             name = str(atom.arguments[0]) if atom.kind == "var" else f"{atom.kind} {atom.serial}"
-            value = self._made[atom] = self._z3.Int(name)
+            value = self._made[atom] = self._int(name)
             self._about[atom] = (*self._ranges(value, atom.bounds), *self._meaning(atom, value))
         return self._made[atom]
 
@@ -306,7 +316,7 @@ class _Encoder:
                 a, m = self.poly(given[0]), given[1]  # type: ignore[arg-type]
                 return m * value <= a, a <= m * value + (m - 1)  # type: ignore[operator]
             case "mod":
-                whole = z3.Int(f"whole {atom.serial}")
+                whole = self._int(f"whole {atom.serial}")
                 return (self.poly(given[0]) == given[1] * whole + value,)  # type: ignore[arg-type]
             case "if":
                 condition, a, b = given
@@ -315,7 +325,7 @@ class _Encoder:
                 a, b = self.poly(given[0]), self.poly(given[1])  # type: ignore[arg-type]
                 return (value == (z3.If(a < b, a, b) if atom.kind == "min" else z3.If(a < b, b, a)),)
             case "read":
-                whole = z3.Int(f"whole {atom.serial}")
+                whole = self._int(f"whole {atom.serial}")
                 return (value == self.poly(given[2]) + (1 << given[1]) * whole,)  # type: ignore[arg-type, operator]
             case _:
                 return ()
