@@ -113,10 +113,12 @@ def test_lanes_of_one_warp_are_told_to_use_a_barrier_of_the_warp(child: DeviceCh
     assert "syncthreads" not in told["fix"]
 
 
-def test_a_barrier_belongs_where_all_threads_reach_it(child: DeviceChild) -> None:
-    """Also if only one of the two accesses is where some threads do not come by."""
-    for told in child.ask({"kernel": "flags_of_others_in_a_loop_of_each_lane", "width": 16}, SECONDS):
-        assert re.search("where all (threads of the block|lanes of the warp) reach it", told["fix"]), told["fix"]
+def test_a_loop_of_each_lane_has_no_place_for_a_barrier(child: DeviceChild) -> None:
+    """Lanes leave it at different iterations. tests/sanitizers/test_uneven_loops.py has the whole words."""
+    found = child.ask({"kernel": "flags_of_others_in_a_loop_of_each_lane", "width": 16}, SECONDS)
+    assert found
+    for told in found:
+        assert told["fix"].startswith("write to another array than the loop reads, or put cuda.sync"), told["fix"]
 
 
 def test_one_element_of_all_threads_is_written_by_one(child: DeviceChild) -> None:
