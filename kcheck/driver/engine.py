@@ -197,6 +197,9 @@ class Engine:
         socket.send_fds(control, [hello], [self.pages.file])
         if wait_for_end(control, owner):
             self._host.left()
+        else:
+            with suppress(OSError):  # the program has ended, too
+                control.send(b"\0", socket.MSG_NOSIGNAL)  # tells the program that this is no error
 
     def _accept(self, listener: socket.socket) -> None:
         while True:

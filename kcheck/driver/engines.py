@@ -78,13 +78,21 @@ class Engines:
     def close(self) -> None:
         """Wait for the device processes, which end with their programs, and end those that do not."""
         self._listener.close()
-        for process in self._processes:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
+        late = [process for process in self._processes if not _ends(process)]
+        os.close(self._open)
+        for process in late:
+            if not _ends(process):
                 process.kill()
         os.close(self._watched)
-        os.close(self._open)
+
+
+def _ends(process: subprocess.Popen[bytes], seconds: float = 10) -> bool:
+    """Wait for the end of a process; whether it ended in time."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _without_blanks(library: Path, folder: str) -> str:

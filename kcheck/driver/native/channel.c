@@ -90,13 +90,14 @@ static int open_socket(const char *suffix) {
     if (made >= 0 && connect(made, (struct sockaddr *)&to, sizeof to)) close(made), made = -1;
     return made;
 }
-/* The device process has ended. It does so with kcheck exec, which has the socket of the folder. */
+/* The device process has ended. If it does so because kcheck exec has, it sends a byte first. */
 static void lost(void) __attribute__((noreturn));
 static void lost(void) {
     static const char error[] = "kcheck: internal error: the device process ended; this is an error of kcheck, not of the program\n",
                       ended[] = "kcheck: kcheck exec has ended, and the device with it; the program cannot go on\n";
-    int is_there = open_socket("/device") >= 0;
-    if (write(2, is_there ? error : ended, is_there ? sizeof error - 1 : sizeof ended - 1) < 0) {}
+    char byte;
+    int is_error = recv(control, &byte, 1, MSG_DONTWAIT) != 1;
+    if (write(2, is_error ? error : ended, is_error ? sizeof error - 1 : sizeof ended - 1) < 0) {}
     _exit(3);
 }
 static int receive_memory(void) {
