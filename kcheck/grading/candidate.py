@@ -22,7 +22,7 @@ from kcheck.device.plan import LaunchFault, LayoutLeftOut
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.generator import CaseArrays, restore
 from kcheck.grading.channel import ByteChannel, OtherEndClosed
-from kcheck.grading.extensions import build_below, import_from, libraries_below
+from kcheck.grading.extensions import CPP_EXTENSION, build_below, import_from, libraries_below
 from kcheck.grading.patches import Integrity
 from kcheck.grading.remote import RemoteLaunches
 from kcheck.grading.tensors import Callee, TensorDevice
@@ -146,7 +146,7 @@ def _loaded(order: Order, integrity: Integrity) -> Device | TensorDevice:
     if order.callee is not None:
         if order.built:
             import_from(Path(order.built))
-        integrity.extend()
+        integrity.extend([CPP_EXTENSION])
         return TensorDevice(order.callee)
     device = choose_for([order.spec], "cpu", order.targets, any_stride=True)
     integrity.extend()

@@ -24,6 +24,8 @@ from typing import Any
 from kcheck.model import Finding, Span
 from kcheck.torch_cuda.toolkit import find_toolkit
 
+CPP_EXTENSION = "torch.utils.cpp_extension"
+"""The module that :func:`build_below` and :func:`import_from` change."""
 _WORD = b"cpp_extension"
 _AROUND = 5
 _ERROR = re.compile(r"\berror:|undefined reference")
@@ -75,7 +77,7 @@ def build_below(folder: Path) -> dict[str, str]:
     """In the building process: put all extensions below a folder. Returns the reasons why extensions are not
     built, by name: candidates often catch the exception, and use PyTorch's operators instead."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(folder)
-    module: Any = importlib.import_module("torch.utils.cpp_extension")
+    module: Any = importlib.import_module(CPP_EXTENSION)
     plain, failed = module._jit_compile, dict[str, str]()
 
     @functools.wraps(plain)
@@ -105,7 +107,7 @@ def libraries_below(folder: Path) -> dict[str, bytes]:
 def import_from(folder: Path) -> None:
     """In a candidate's process, which cannot start a compiler: import the libraries in a folder instead of
     building extensions."""
-    module: Any = importlib.import_module("torch.utils.cpp_extension")
+    module: Any = importlib.import_module(CPP_EXTENSION)
     plain = module._import_module_from_library
     os.environ["TORCH_EXTENSIONS_DIR"] = os.path.abspath("extensions")  # for the sources, which are written again
 

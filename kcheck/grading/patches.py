@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -40,8 +40,10 @@ class Integrity:
         self._known: dict[str, dict[str, tuple[int, int]]] = {}
         self.extend()
 
-    def extend(self) -> None:
-        """Add the libraries that were imported since."""
+    def extend(self, changed: Collection[str] = ()) -> None:
+        """Add the libraries that were imported since. ``changed``: modules that kcheck has changed since."""
+        for name in changed:
+            self._known.pop(name, None)
         for name, module in list(sys.modules.items()):
             if name not in self._known and isinstance(module, ModuleType) and _is_watched(name):
                 self._known[name] = {key: _mark(value) for key, value in _callables(name, module)}
@@ -68,7 +70,8 @@ def _is_watched(name: str) -> bool:
 def _callables(name: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
     """What a module defines, and the methods of its classes, except those of kcheck, which appear when needed."""
     for key, value in list(vars(module).items()):
-        if isinstance(value, ModuleType) or not callable(value):
+        # Not isinstance, which asks deprecated objects of PyTorch for their class, and these then warn.
+        if issubclass(type(value), ModuleType) or not callable(value):
             continue
         yield key, value
         if isinstance(value, type) and value.__module__ == name and not name.startswith("kcheck"):
