@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SEED, SIZE
+from kcheck.cli.params import JOBS, SEED, SHARD_OF, SIZE
 
 if TYPE_CHECKING:
     from kcheck.grading.grader import Graded
@@ -23,7 +23,13 @@ FORMATS = ("text", "json", "junit", "html")
     "--cases", type=click.IntRange(min=1), default=30, show_default=True, metavar="N", help="Cases drawn."
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the cases.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Processes that grade.")
+@JOBS
+@click.option(
+    "--shard",
+    type=SHARD_OF,
+    metavar="I/N",
+    help="Grade only part I of N of the candidates, to split them across N machines.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -58,7 +64,8 @@ def command(
     candidates: tuple[Path, ...],
     cases: int,
     seed: int,
-    jobs: int,
+    jobs: int | str,
+    shard: tuple[int, int] | None,
     timeout: float,
     memory: int,
     isolate: str,
@@ -73,6 +80,7 @@ def command(
     \b
       kcheck grade specs/softmax.yaml candidates/*.py
       kcheck grade problem.py mine.py --format json
+      kcheck grade problem.py candidates/*.py --jobs auto --shard 1/3 --format json > 1.jsonl
 
     PROBLEM is a spec, or a Python file with Model and get_inputs(), whose candidates define ModelNew.
 
@@ -88,22 +96,26 @@ def command(
     from kcheck.grading.jobs import graded
     from kcheck.grading.problem import read_problem
     from kcheck.grading.sandbox import lacking
+    from kcheck.runner.processes import cores
 
     if reward + feedback + (form != "text") > 1:
         raise click.UsageError("use one of --reward, --feedback and --format")
     missing = [path for path in candidates if not path.is_file()]
     if missing:
         raise click.UsageError(f"there is no file {missing[0]}")
+    if shard is not None:
+        number, of = shard
+        candidates = candidates[number - 1 :: of]
     found = read_problem(problem, own_kernels == "on")
     options = GradingOptions(cases, seed, Isolation(isolate == "on", memory, timeout), every or reward)
     is_text = form == "text" and not reward and not feedback
     if is_text and isolate == "on":
         for what in lacking():
             click.echo(f"kcheck: candidates are confined less than elsewhere: {what}", err=True)
-    names = max(len(str(path)) for path in candidates)
+    names = max((len(str(path)) for path in candidates), default=0)
     by_name: dict[str, Graded] = {}
     try:
-        for each in graded(found, candidates, options, jobs):
+        for each in graded(found, candidates, options, cores() if jobs == "auto" else int(jobs)):
             by_name[each.candidate] = each
             if is_text:
                 say("\n".join(report.text(each, names, width())))
@@ -121,8 +133,9 @@ def command(
     elif form == "html":
         click.echo(report.page(found.name, ended), nl=False)
     elif is_text:
-        say()
-        say_table(report.rows(ended))
-        say()
+        if ended:
+            say()
+            say_table(report.rows(ended))
+            say()
         say(report.totals(ended))
     return Exit.GOOD if all(each.verdict == "correct" for each in ended) else Exit.FAILED

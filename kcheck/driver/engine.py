@@ -198,7 +198,7 @@ class Engine:
         if wait_for_end(control, owner):
             self._host.left()
         else:
-            with suppress(OSError):  # the program has ended, too
+            with suppress(OSError):  # so that the program does not blame an error of kcheck
                 control.send(b"\0", socket.MSG_NOSIGNAL)  # tells the program that this is no error
 
     def _accept(self, listener: socket.socket) -> None:

@@ -32,6 +32,7 @@ from kcheck.grading.plain import GradingProblem, bare
 from kcheck.grading.tensors import Callee
 from kcheck.grading.tensorspec import (
     SEED,
+    TRAINING,
     as_tensor,
     foreign_inputs,
     has_shapes,
@@ -69,6 +70,7 @@ class ModelFile:
         self.numbers = module_numbers(self._tree)
         self.module = functools.lru_cache(maxsize=64)(self._module)
         self.reason = ""
+        self._modes: tuple[int, ...] = (1,)
         self._is_slow = False
         self._shapes: dict[tuple[tuple[str, int], ...], TensorShapes | None] = {}
 
@@ -93,10 +95,56 @@ class ModelFile:
         return list(make()) if make is not None else []
 
     def model(self, sizes: Sizes, seed: int) -> Any:
-        """``Model`` with the weights of a seed, in training mode as a benchmark runs it, but without dropout."""
+        """``Model`` with the weights of a seed, in training mode."""
         self.torch.manual_seed(seed)
-        made = self.at(sizes).Model(*_arguments(self.init_inputs(sizes)))
-        return made.eval() if any("Dropout" in type(part).__name__ for part in made.modules()) else made
+        return self.at(sizes).Model(*_arguments(self.init_inputs(sizes)))
+
+    def modes(self, sizes: Sizes) -> tuple[int, ...]:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.modes`. Training mode comes first, as a benchmark does
+        not choose, unless ``Model`` is random in it, as with dropout."""
+        training, evaluation = self._results(sizes, 1), self._results(sizes, 0)
+        if not all(map(self._equal, training, self._results(sizes, 1, seed=1))):
+            self._modes = (0,)
+        elif not all(map(self._equal, training, evaluation)):
+            self._modes = (1, 0)
+        return self._modes
+
+    def trained(self, sizes: Sizes, seed: int) -> dict[str, Any]:
+        """The weights of a seed, by name. If evaluation mode is another computation, the model was called in
+        training mode first: what it keeps for evaluation, such as a running mean, is no longer 0 or 1."""
+        model = self.model(sizes, seed)
+        if len(self._modes) > 1:
+            with self.torch.no_grad():
+                model(*self.given(sizes, seed))
+        return _state(model)
+
+    def _results(self, sizes: Sizes, mode: int, seed: int = 0) -> list[Any]:
+        """What ``Model`` returns for the inputs of one seed. ``seed``: of what it draws itself."""
+        given = self.given(sizes, 0)
+        model = self.model(sizes, 0).train(bool(mode))
+        self.torch.manual_seed(seed)
+        with self.torch.no_grad():
+            result = model(*given)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
+
+    def _equal(self, one: Any, other: Any) -> bool:
+        return bool(self.torch.equal(one, other)) if isinstance(one, self.torch.Tensor) else one == other
+
+    def mode(self, params: Mapping[str, Any]) -> bool:
+        """Whether a case runs in training mode."""
+        return bool(params.get(TRAINING, self._modes[0]))
+
+    def reference(self, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.reference`."""
+        inputs = _input_names(self, shapes)
+        state = {identifier(name): name for name, _ in shapes.state}
+        params = (TRAINING,) if len(self._modes) > 1 else ()
+
+        def reference(**given: Any) -> Any:
+            sizes = {name: given[name] for name in dims}
+            return self.called(sizes, inputs, state, given, double=True, training=self.mode(given))
+
+        return with_signature(reference, (*inputs, *state), (*dims, *params), self.torch.Tensor)
 
     def given(self, sizes: Sizes, seed: int) -> list[Any]:
         """What the file's own generator makes: tensors, and perhaps numbers."""
@@ -132,10 +180,6 @@ class ModelFile:
         """As :meth:`kcheck.grading.tensorspec.TensorProblem.weight_values`."""
         return _weight_generator(self, name, dims)
 
-    def reference(self, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
-        """As :meth:`kcheck.grading.tensorspec.TensorProblem.reference`."""
-        return _reference(self, shapes, dims)
-
     def called(
         self,
         sizes: Sizes,
@@ -144,6 +188,7 @@ class ModelFile:
         given: Mapping[str, Any],
         *,
         double: bool,
+        training: bool,
     ) -> Any:
         """What ``Model`` returns for tensors.
 
@@ -152,8 +197,9 @@ class ModelFile:
             state: the name in the model of each weight.
             given: the tensors, also of weights.
             double: in float64.
+            training: in training mode.
         """
-        model = self.model(sizes, 0)
+        model = self.model(sizes, 0).train(training)
         weights = {name: given[key] for key, name in state.items()}
         known = {**self.constants(sizes), **given}
         with self.torch.no_grad():
@@ -166,7 +212,7 @@ class ModelFile:
         """The work of the operators in ``Model``, from shapes alone."""
         torch = self.torch
         with torch.device("meta"), torch.no_grad():
-            inputs, model = self.given(sizes, 0), self.model(sizes, 0).to("meta")
+            inputs, model = self.given(sizes, 0), self.model(sizes, 0).train(bool(self._modes[0])).to("meta")
             given = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in inputs]
             with OperatorWork(torch) as work:
                 model(*given)
@@ -278,10 +324,11 @@ class ModelProblem(GradingProblem):
         return file.work(_sizes(file, case.dims)) if self.asks_for_kernels else 0
 
     def extra(self, case: Case) -> Any:
-        """The init inputs and the seed of a case, which the process of a candidate needs."""
+        """The init inputs, the seed and the mode of a case, which the process of a candidate needs."""
         file, _ = _problem(self.path)
         sizes = _sizes(file, case.dims)
-        return file.init_inputs(sizes), int(case.params.get(SEED, 0)), file.constants(sizes)
+        seed, training = int(case.params.get(SEED, 0)), file.mode(case.params)
+        return file.init_inputs(sizes), seed, file.constants(sizes), training
 
     def foreign(self, case: Case) -> list[str]:
         """As :meth:`kcheck.grading.plain.GradingProblem.foreign`."""
@@ -293,7 +340,8 @@ class ModelProblem(GradingProblem):
         state = {key: name for name, key in _names(file, spec).items()}
         tensors = {name: as_tensor(file.torch, array) for name, array in inputs.items()}
         names = [name for name in spec.inputs if name not in state]
-        result = file.called(_sizes(file, case.dims), names, state, tensors, double=False)
+        training = file.mode(case.params)
+        result = file.called(_sizes(file, case.dims), names, state, tensors, double=False, training=training)
         return named_outputs(spec, result)
 
     def accepts(self, case: Case) -> bool:
@@ -336,18 +384,8 @@ def _weight_generator(file: ModelFile, name: str, dims: tuple[str, ...]) -> Call
 
 @functools.lru_cache(maxsize=8)
 def _kept_state(file: ModelFile, sizes: tuple[tuple[str, int], ...], seed: int) -> dict[str, Any]:
-    model = file.model(dict(sizes), seed)
-    return {name: each.detach().numpy().copy() for name, each in _state(model).items()}
-
-
-def _reference(file: ModelFile, shapes: TensorShapes, dims: tuple[str, ...]) -> Callable[..., Any]:
-    inputs = _input_names(file, shapes)
-    state = {identifier(name): name for name, _ in shapes.state}
-
-    def reference(**given: Any) -> Any:
-        return file.called({name: given[name] for name in dims}, inputs, state, given, double=True)
-
-    return with_signature(reference, (*inputs, *state), dims, file.torch.Tensor)
+    state = file.trained(dict(sizes), seed)
+    return {name: each.detach().numpy().copy() for name, each in state.items()}
 
 
 def model_problem(path: Path) -> ModelProblem | None:

@@ -114,7 +114,8 @@ def totals(every: Sequence[Graded]) -> str:
     """``12 candidates: 9 correct, 2 wrong, 1 cheat``."""
     counts = Counter(graded.verdict for graded in every)
     noun = "candidate" if len(every) == 1 else "candidates"
-    return f"{len(every):,} {noun}: " + ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
+    told = ", ".join(f"{counts[word]:,} {word}" for word in WORDS if counts[word])
+    return f"{len(every):,} {noun}" + f": {told}" * bool(told)
 
 
 def rows(every: Sequence[Graded]) -> list[tuple[str, ...]]:

@@ -126,6 +126,10 @@ class TaskFolder:
         after = _tensors(self.torch, data)
         return tuple(n for n, (a, b) in enumerate(zip(before, after, strict=True)) if not self.torch.equal(a, b))
 
+    def modes(self, sizes: Sizes) -> tuple[int, ...]:
+        """As :meth:`kcheck.grading.tensorspec.TensorProblem.modes`: a task has no model."""
+        return ()
+
     def weight_values(self, name: str, dims: tuple[str, ...]) -> Callable[..., Any]:
         """A task has no weights."""
         raise NotImplementedError(name)

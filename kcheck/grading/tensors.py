@@ -3,7 +3,7 @@
 ===============  ============================================================  ==================================
 form             what is called                                                ``extra`` of a case
 ===============  ============================================================  ==================================
-``model``        ``ModelNew(*init)(*inputs)``                                  (init inputs, seed, other arguments)
+``model``        ``ModelNew(*init)(*inputs)``                                  (init inputs, seed, constants, mode)
 ``data``         ``custom_kernel(data)``                                       ``data``, with :class:`Named` arrays
 ``returns``      ``run(*inputs)``                                              numbers among the inputs, by name
 ``writes``       ``run(*inputs, *outputs)``                                    the same
@@ -189,11 +189,11 @@ class TensorDevice:
         """The call, with everything prepared that is not the candidate's work."""
         callee, torch = self._callee, self._torch
         if callee.form == "model":
-            init, seed, constants = extra
+            init, seed, constants, training = extra
             torch.manual_seed(seed)
             model = self._function(*init)
             _load(torch, model, {name: arrays.allocation(key).view() for key, name in callee.state})
-            model = _prepared(model).cuda()
+            model = model.train(training).cuda()
             known = {**constants, **given}
             return lambda: model(*(known[name] for name in callee.inputs))
         if callee.form == "data":
@@ -273,10 +273,6 @@ def _loaded(callee: Callee) -> Any:
         word = "class" if callee.form == "model" else "function"
         raise KernelError(Span(path), f"it does not define {callee.name}", f"define a {word} {callee.name}")
     return found
-
-
-def _prepared(model: Any) -> Any:
-    return model.eval() if any("Dropout" in type(part).__name__ for part in model.modules()) else model
 
 
 def _load(torch: Any, model: Any, weights: Mapping[str, Array]) -> None:

@@ -27,6 +27,8 @@ SEED = "init_seed"
 """The param that is the seed of the weights."""
 DATA_SEED = "data_seed"
 """The param that is the seed of the problem's own generator, which makes all inputs of a case in one call."""
+TRAINING = "training"
+"""The param that is 1 in training mode and 0 in evaluation mode."""
 _SEEDS = (0, 1, 2, 3)
 _DATA_SEEDS = tuple(range(100))
 _LONGEST = 64
@@ -64,6 +66,10 @@ class TensorProblem(Protocol):
     def inputs(self, sizes: Sizes, seed: int) -> list[Any]:
         """The inputs that its own generator makes."""
 
+    def modes(self, sizes: Sizes) -> tuple[int, ...]:
+        """The modes of a model that cases have, as values of :data:`TRAINING`, found out at these sizes; empty if
+        there is no model. Called before :meth:`reference`."""
+
     def names(self, shapes: TensorShapes) -> list[str]:
         """The names of the inputs."""
 
@@ -92,7 +98,7 @@ def spec_of(source: TensorProblem) -> OpSpec:
         fix = "give the sizes in get_inputs or generate_input names in the module, or in the tests of the task"
         raise UserError(f"{source.path}: {what}; {fix}")
     names, dims = source.names(shapes), tuple(fits.most)
-    drawn = _Drawn.at(source, _small(fits))
+    drawn, modes = _Drawn.at(source, _small(fits)), source.modes(_small(fits))
     inputs: dict[str, Any] = {}
     for number, ((_, dtype), axes) in enumerate(zip(shapes.inputs, fits.inputs, strict=True)):
         inputs[names[number]] = {
@@ -115,6 +121,7 @@ def spec_of(source: TensorProblem) -> OpSpec:
         "params": {
             DATA_SEED: {"dtype": "int32", "values": list(_DATA_SEEDS)},
             **({SEED: {"dtype": "int32", "values": list(_SEEDS)}} if shapes.state else {}),
+            **({TRAINING: {"dtype": "int32", "values": list(modes)}} if len(modes) > 1 else {}),
         },
         "inputs": inputs,
         "outputs": outputs,

@@ -63,6 +63,16 @@ def test_lines_of_json_from_two_processes(project: Path, candidates: list[str]) 
     assert wrong["seconds"] > 0
 
 
+def test_shards_are_parts_of_the_candidates(project: Path, candidates: list[str]) -> None:  # noqa: F811
+    parts = [_grade(project, *candidates, "--format", "json", "--shard", f"{n}/3") for n in (1, 2, 3)]
+    assert [[json.loads(line)["candidate"] for line in part.stdout.splitlines()] for part in parts] == [
+        candidates[:1],
+        candidates[1:],
+        [],
+    ]
+    assert [part.returncode for part in parts] == [0, 1, 0]
+
+
 def test_rewards_are_in_order_and_the_same_each_time(project: Path, candidates: list[str]) -> None:  # noqa: F811
     first, second = (_grade(project, *reversed(candidates), "--reward").stdout for _ in range(2))
     assert first == second

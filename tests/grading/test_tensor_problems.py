@@ -171,6 +171,82 @@ def test_sizes_at_which_an_axis_is_not_as_its_expression_says_are_left_out(tmp_p
     assert [columns for columns, each in sizes.items() if problem.accepts(each)] == [30, 32]
 
 
+_NORMALIZES = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        return self.norm(x)
+
+batch = 32
+features = 48
+
+def get_inputs():
+    return [torch.randn(batch, features)]
+
+def get_init_inputs():
+    return [features]
+"""
+_NORMALIZED = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def normalize(x, y, mean, var, scale, shift, m, n, eps, TRAINING: tl.constexpr, B: tl.constexpr):
+    j, i = tl.program_id(0), tl.arange(0, B)
+    v = tl.load(x + i * n + j, mask=i < m, other=0.0)
+    if TRAINING:
+        mu = tl.sum(v, 0) / m
+        d = tl.where(i < m, v - mu, 0.0)
+        s = tl.sum(d * d, 0) / m
+    else:
+        mu, s = tl.load(mean + j), tl.load(var + j)
+    tl.store(y + i * n + j, (v - mu) / tl.sqrt_rn(s + eps) * tl.load(scale + j) + tl.load(shift + j), mask=i < m)
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        (m, n), own, y = x.shape, self.norm, torch.empty_like(x)
+        kept = own.running_mean, own.running_var, own.weight, own.bias
+        normalize[(n,)](x, y, *kept, m, n, own.eps, MODE, triton.next_power_of_2(m))
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict", "fails_in"),
+    [("self.training", "correct", None), ("True", "wrong", 0), ("False", "wrong", 1)],
+)
+def test_a_model_that_computes_something_else_in_evaluation_mode_runs_in_both(
+    tmp_path: Path, mode: str, verdict: str, fails_in: int | None
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(_NORMALIZES)
+    graded = _graded(path, _NORMALIZED.replace("MODE", mode), tmp_path)
+    assert graded.verdict == verdict, graded.message
+    assert (graded.case.params["training"] if graded.case else None) == fails_in
+
+
+def test_a_model_with_dropout_runs_in_evaluation_mode_only(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    dropout = _MODEL.replace("torch.softmax(x, dim=1)", "nn.functional.dropout(x, 0.5, self.training)")
+    path.write_text(dropout)
+    problem = read_problem(path, own_kernels=False)
+    assert "training" not in problem.spec().params
+    copy = dropout.replace("class Model", "class ModelNew").replace("0.5", "0.4")
+    assert _graded(path, copy, tmp_path, own_kernels=False).verdict == "correct"
+
+
 def test_a_note_says_which_values_the_problem_itself_does_not_draw(
     problems: dict[str, Path], tmp_path: Path
 ) -> None:
