@@ -199,7 +199,7 @@ class Engine:
             self._host.left()
         else:
             with suppress(OSError):  # so that the program does not blame an error of kcheck
-                control.send(b"\0", socket.MSG_NOSIGNAL)  # tells the program that this is no error
+                control.send(b"\0", socket.MSG_NOSIGNAL)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
