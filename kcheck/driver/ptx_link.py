@@ -1,8 +1,9 @@
 """Links PTX modules of one program, which nvcc -rdc=true leaves separate: one text with every definition once.
 
-A declaration (``.extern``) goes when another module has the definition; of ``.weak`` and of equal ``.visible``
-definitions, the first one stays. Names without a linkage directive belong to their module; if two modules use the
-same one, it is renamed in the later ones.
+A declaration (``.extern``) goes when another module has the definition, and so does a prototype after the definition:
+nvcc writes one before a table of virtual functions. Of ``.weak`` and of equal ``.visible`` definitions, the first one
+stays. Names without a linkage directive belong to their module; if two modules use the same one, it is renamed in the
+later ones.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _FILE = re.compile(r"^\s*\.file\s+(\d+)\s", re.MULTILINE)
 _LOC = re.compile(r"^(\s*\.loc\s+)(\d+)(\s)", re.MULTILINE)
 _INLINED = re.compile(r"(inlined_at\s+)(\d+)(\s)")
 _FUNCTION = re.compile(r"\.(?:func|entry)\b\s*(?:\(.*?\)\s*)?([\w$]+)", re.DOTALL)
+_PROTOTYPE = re.compile(r"^[^{]*\.func\b[^{]*;\s*$")
 _VARIABLE = re.compile(r"([\w$]+)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
 
 
@@ -34,6 +36,10 @@ def link(texts: Sequence[str]) -> str:
             if name and linkage == "extern":
                 if name in defined or name in seen:
                     continue
+            elif _PROTOTYPE.search(text):
+                if name not in seen:
+                    parts.append(_rename(text, own, n) if own else text)
+                continue
             elif name and linkage and name in seen:
                 continue
             parts.append(_rename(text, own, n) if own else text)

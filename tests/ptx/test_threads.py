@@ -236,18 +236,31 @@ def test_an_atomic_on_half_a_word_may_be_at_the_end_of_an_allocation(width: int)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_calls_through_registers_go_where_each_lane_wants(width: int) -> None:
-    """Lanes that call different functions through one register each get their own."""
+@pytest.mark.parametrize(
+    ("variables", "addresses"),
+    [
+        ("", "mov.u64 %rd1, twice; mov.u64 %rd2, inc;"),
+        (
+            ".global .align 8 .u64 table[3] = {0, inc, twice};",
+            "mov.u64 %rd3, table; ld.global.u64 %rd1, [%rd3+16]; ld.global.u64 %rd2, [%rd3+8];",
+        ),
+    ],
+    ids=["in registers", "in a table"],
+)
+def test_calls_through_registers_go_where_each_lane_wants(width: int, variables: str, addresses: str) -> None:
+    """Lanes that call different functions through one register each get their own. A table of virtual functions is
+    a variable with their addresses."""
     function = """.func (.param .b32 r) {0}(.param .b32 x)
     {{ .reg .b32 %r1; ld.param.b32 %r1, [x]; {1} st.param.b32 [r], %r1; ret; }}
     """
     before = function.format("twice", "shl.b32 %r1, %r1, 1;") + function.format("inc", "add.u32 %r1, %r1, 1;")
-    body = """
-    mov.u64 %rd1, twice; mov.u64 %rd2, inc; and.b32 %r1, %t, 1; setp.eq.u32 %p, %r1, 0;
+    before += variables
+    body = f"""
+    {addresses} and.b32 %r1, %t, 1; setp.eq.u32 %p, %r1, 0;
     selp.b64 %rd3, %rd1, %rd2, %p;
-    { .param .b32 x; .param .b32 y; st.param.b32 [x], %t;
+    {{ .param .b32 x; .param .b32 y; st.param.b32 [x], %t;
       shape: .callprototype (.param .b32 _) _ (.param .b32 _);
-      call (y), %rd3, (x), shape; ld.param.b32 %r2, [y]; }
+      call (y), %rd3, (x), shape; ld.param.b32 %r2, [y]; }}
     st.global.u32 [%a], %r2;"""
     out, _ = run(kernel(body, before), 40, width, block=(40,))
     np.testing.assert_array_equal(out, [t + 1 if t & 1 else 2 * t for t in range(40)])

@@ -33,7 +33,8 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 def called_functions(module: Module, kernel: Function) -> list[Function]:
-    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes.
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes. If it calls
+    through a register, also those whose address is anywhere in the module, as in a table of virtual functions.
 
     The result for a kernel of the module is kept. A kernel into which functions were inlined is a different one.
     """
@@ -51,8 +52,8 @@ def _reached(module: Module, kernel: Function) -> list[Function]:
         for statement in function.body or ():
             names: list[str] = []
             if isinstance(statement, Call):
-                if isinstance(statement.target, Symbol):
-                    names.append(statement.target.name)
+                target = statement.target
+                names.extend([target.name] if isinstance(target, Symbol) else _pointed(module))
             elif isinstance(statement, Instruction):
                 names.extend(o.name for o in statement.operands if isinstance(o, Symbol))
             for name in names:
@@ -61,6 +62,23 @@ def _reached(module: Module, kernel: Function) -> list[Function]:
                     seen.add(name)
                     found.append(callee)
     return found
+
+
+def _pointed(module: Module) -> list[str]:
+    """The functions whose address an initializer has, or an instruction takes."""
+    values: list[object] = [value for variable in module.variables.values() for value in variable.initial]
+    for function in module.functions.values():
+        for statement in function.body or ():
+            if isinstance(statement, Instruction):
+                values.extend(statement.operands)
+    return list(dict.fromkeys(value.name for value in values if isinstance(value, Symbol)))
+
+
+def function_numbers(module: Module) -> dict[str, int]:
+    """The number of each function except kernels, by name: the same for all kernels, because one may call through
+    an address that another one has stored."""
+    functions = module.functions.values()
+    return {name: n for n, name in enumerate(f.name for f in functions if not f.is_entry and f.body is not None)}
 
 
 def operations(functions: Iterable[Function]) -> Iterator[Operation]:

@@ -13,7 +13,6 @@ from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.calls import call as call_function
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
-from kcheck.ptx.lowering.module import FUNCTION_IDS
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.runtime.provided import MALLOC, PRINT, malloc_ir, print_ir
@@ -123,11 +122,11 @@ def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
     wanted = b.splat(fn.read(operation, target, TYPES["u64"]))
     left = fn.active_bits()
     exits = b.op("xor", left, left)
-    for name, number in unit.functions.items():
+    for name in unit.functions:
         function = unit.module.functions[name]
         if not _fits(fn, operation, function):
             continue
-        mine = b.land(left, b.mask_bits(b.compare("eq", wanted, FUNCTION_IDS + 16 * number)))
+        mine = b.land(left, b.mask_bits(b.compare("eq", wanted, unit.function_address(name))))
         left = b.xor(left, mine)
         gone = _where(fn, b.compare("ne", mine, 0), partial(_direct, fn, operation, function, mine))
         exits = b.op("or", exits, gone)

@@ -19,7 +19,7 @@ from kcheck.ptx.isa.interleaved import InterleavedAccesses
 from kcheck.ptx.isa.surroundings import AdmittedLanes, Rows
 from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
-from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
+from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.registers import Registers
 from kcheck.ptx.lowering.streams import RowStreams, room
 from kcheck.ptx.runtime.lookup import VECTOR
@@ -279,7 +279,7 @@ class FunctionLowering(Registers):
             base = self.field(Launch, Launch.params)
             return self.b.add(base, self.param_offsets[name] + symbol.offset)
         if name in unit.functions:
-            return self.b.const("i64", FUNCTION_IDS + 16 * unit.functions[name])
+            return self.b.const("i64", unit.function_address(name))
         raise self.fail(operation, f"{name} has no address here")
 
     def local_address(self, offset: int) -> Value:

@@ -14,6 +14,7 @@ from kcheck.ptx.analysis.inline import expand
 from kcheck.ptx.analysis.kernel_facts import (
     adds_floats_atomically,
     called_functions,
+    function_numbers,
     narrow_floats,
     operations,
     param_slots,
@@ -164,6 +165,7 @@ def _unit(
 ) -> ModuleLowering:
     """The state shared by a kernel (the first of the functions) and the functions that it calls."""
     shared, shared_bytes = shared_layout(module, functions)
+    numbers = function_numbers(module)
     unit = ModuleLowering(
         module,
         width,
@@ -171,7 +173,7 @@ def _unit(
         shared_bytes,
         LocalLayout(0, 0),
         {v.name: i for i, v in enumerate(module_variables(module))},
-        {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
+        {f.name: numbers[f.name] for f in functions if not f.is_entry},
     )
     for sanitizer in sanitizers:
         sanitizer.begin(unit, functions)

@@ -10,6 +10,7 @@ from kcheck.alignment import align_up
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import RESERVED, FaultKind
+from kcheck.ptx.analysis.kernel_facts import function_numbers
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.ir.signature import Definition, Inlining
 from kcheck.ptx.program import AccessRole, GlobalVariable, PointerUse, SharedVariable, Site
@@ -23,7 +24,7 @@ from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, I
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
 
-FUNCTION_IDS = 0x4B43_0000_0000
+_FIRST_FUNCTION = 0x4B43_0000_0000
 """The address of the first function. These are not real addresses, only numbers, 16 apart."""
 
 
@@ -123,6 +124,10 @@ class ModuleLowering:
             )
         )
         return len(self.sites) - 1
+
+    def function_address(self, name: str) -> int:
+        """What code has as the address of a function."""
+        return _function_address(self.functions[name])
 
     def known_site(self, operation: Instruction) -> int:
         """The site of an access that was lowered."""
@@ -258,6 +263,10 @@ def open_size(variable: Variable) -> bool:
     return variable.count is None or (variable.linkage == "extern" and variable.count == 0)
 
 
+def _function_address(number: int) -> int:
+    return _FIRST_FUNCTION + 16 * number
+
+
 def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
     """The module's variables in device memory, with their initial bytes.
 
@@ -265,6 +274,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
         PtxError: an initial value that does not fit in its element, or an address where elements are not 64-bit.
     """
     found = []
+    numbers = function_numbers(module)
     for variable in module.variables.values():
         if variable.space not in ("global", "const"):
             continue
@@ -279,7 +289,10 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
                     raise PtxError(
                         f"an address in a .{variable.type} is not supported", module.file, variable.line
                     )
-                relocations.append((at, value.name, value.offset))
+                if value.name in numbers:
+                    data[at : at + 8] = _function_address(numbers[value.name]).to_bytes(8, "little")
+                else:
+                    relocations.append((at, value.name, value.offset))
             else:
                 data[at : at + kind.bytes] = _encode(value, variable, module)
         found.append(
