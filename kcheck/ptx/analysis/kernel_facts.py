@@ -33,8 +33,8 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 def called_functions(module: Module, kernel: Function) -> list[Function]:
-    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes. If it calls
-    through a register, also those whose address is anywhere in the module, as in a table of virtual functions.
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes. If it
+    calls through a register, also those whose address the module has, as in a table of virtual functions.
 
     The result for a kernel of the module is kept. A kernel into which functions were inlined is a different one.
     """
