@@ -1,9 +1,9 @@
 """Links PTX modules of one program, which nvcc -rdc=true leaves separate: one text with every definition once.
 
 A declaration (``.extern``) goes when another module has the definition, and so does a prototype after the
-definition: nvcc writes one before a table of virtual functions. Of ``.weak`` and of equal ``.visible`` definitions,
-the first one stays. Names without a linkage directive belong to their module; if two modules use the same one, it is
-renamed in the later ones.
+definition: nvcc writes one before a table of virtual functions. Of ``.weak`` and of equal ``.visible``
+definitions, the first one stays. Names without a linkage directive belong to their module; if two modules use the
+same one, it is renamed in the later ones.
 """
 
 from __future__ import annotations
