@@ -107,7 +107,8 @@ def choose_ptx(container: bytes, cc: tuple[int, int]) -> bytes:
     what = ", ".join(sorted({f"sm_{entry.architecture}" for entry in entries})) or "nothing"
     raise FatBinaryError(
         f"this program contains no PTX, only machine code ({what}); kcheck runs PTX: add "
-        f"-gencode arch=compute_{limit},code=compute_{limit} to the options of nvcc"
+        f"-gencode arch=compute_{limit},code=compute_{limit} to the options of nvcc, or to "
+        "NVCC_APPEND_FLAGS, which nvcc reads in any build"
     )
 
 

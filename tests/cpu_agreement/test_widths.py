@@ -75,7 +75,13 @@ def test_specs_agree(child: DeviceChild, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gelu", "softmax", "matmul", "row_sums", "attention", "histogram", "scan"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("gelu", "matmul", "softmax")),  # specs, too
+        *("row_sums", "attention", "histogram", "scan"),
+    ],
+)
 def test_benchmarks_agree(child: DeviceChild, name: str) -> None:
     """What the benchmark measures is the same result in every code."""
     narrow, *wide = child.ask({"benchmark": name, "codes": ENDS}, seconds=240)
