@@ -352,7 +352,9 @@ class SymbolicExecution:
 
     def _call(self, operation: Call, registers: Registers) -> None:
         target = operation.target
-        if not isinstance(target, Symbol) or target.name not in _IGNORED_CALLS:
+        if not isinstance(target, Symbol):
+            raise Unsupported("a call through a pointer is not supported", operation)
+        if target.name not in _IGNORED_CALLS:
             raise Unsupported(f"it calls {target.name}", operation)
         for result in operation.returns:
             for register in liveness.registers(result):
