@@ -100,6 +100,7 @@ def command(
     Findings go to stderr, once per rule and source line, with counts at the end. The exit code is that of COMMAND,
     or 1 if that is 0 and an error was found, or 2 if that is 0 and COMMAND never used the device.
     """
+    from kcheck.driver import smi
     from kcheck.driver.finding_log import collected, summary
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment, mark_of_use, what_is_absent
@@ -119,6 +120,9 @@ def command(
                 variables[TORCH_COMPILE] = torch_compile
             if autotune is not None:
                 variables[AUTOTUNE] = str(autotune)
+            variables[smi.NVML] = smi.ToldDevice.of(variables).text
+            paths = (str(smi.write_command(Path(folder, "bin"))), variables.get("PATH"))
+            variables["PATH"] = os.pathsep.join(filter(None, paths))
             code = _with_engines(words, variables, folder)
             found, used = collected(findings), os.path.exists(mark_of_use(findings))
             absent = what_is_absent(findings)
@@ -157,7 +161,7 @@ def _why_not(words: Sequence[str], fault: OSError) -> str:
 
 def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) -> int:
     """Run a command whose programs get a device process when they need one."""
-    from kcheck.driver.cudart import client_library, runtime_library
+    from kcheck.driver.cudart import client_library, management_library, runtime_library
     from kcheck.driver.engines import Engines
     from kcheck.driver.install import settings
     from kcheck.driver.session import mark_of_use
@@ -166,7 +170,7 @@ def _with_engines(words: Sequence[str], variables: dict[str, str], folder: str) 
     try:
         cache = settings(variables).cache
         runtimes = [runtime_library(cache, major, variables) for major in (13, 12)]
-        libraries = [client_library(cache, variables), *runtimes]
+        libraries = [client_library(cache, variables), *runtimes, management_library(cache, variables)]
     except DeviceUnavailable as fault:  # Python programs do not need it
         code = _run(words, variables)
         if not os.path.exists(mark_of_use(variables["KCHECK_EXEC"])):

@@ -60,6 +60,15 @@ def client_library(folder: Path, environment: Mapping[str, str] = os.environ) ->
     return path
 
 
+def management_library(folder: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """``libnvidia-ml.so.1``, which says that there is one device (:mod:`kcheck.driver.smi`).
+
+    Raises:
+        DeviceUnavailable: as :func:`runtime_library`.
+    """
+    return _built(folder, "nvml", "libnvidia-ml.so.1", ("nvml.c",), (), "", environment)
+
+
 def _built(
     folder: Path,
     kind: str,

@@ -22,7 +22,8 @@ MAX_BLOCKS_PER_MULTIPROCESSOR = 32
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2147483647, 65535, 65535)
 SHARED_PER_BLOCK = 48 << 10  # without opting in
-_UUID = b"kcheck-cpu-00001"
+UUID = b"kcheck-cpu-00001"
+"""Of the device, 16 bytes."""
 
 
 def shared_per_multiprocessor(cc: tuple[int, int]) -> int:
@@ -132,7 +133,7 @@ def calls(machine: Machine) -> Table:
 
     def uuid(out: int, device: int) -> None:
         check(device)
-        ctypes.memmove(out, _UUID, 16)
+        ctypes.memmove(out, UUID, 16)
 
     def total_mem(out: int, device: int) -> None:
         check(device)

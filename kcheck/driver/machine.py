@@ -13,6 +13,8 @@ from kcheck.cpu.memory import Memory
 from kcheck.dataclass import dataclass
 from kcheck.driver.result import DriverFault, Result
 
+DEVICE_NAME = "kcheck CPU device"
+"""What programs see, unless a device has a name of its own."""
 PRIMARY_CONTEXT = 0xC0DE0000
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _FIRST_HANDLE = 0x10000
@@ -73,7 +75,7 @@ class Machine:
     cc: tuple[int, int]
     executor: Executor
     clock: Callable[[], float]
-    name: str = "kcheck CPU device"
+    name: str = DEVICE_NAME
     is_initialized: bool = False
     survives_fork: bool = False
     shares_memory: bool = False

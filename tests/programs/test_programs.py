@@ -114,6 +114,42 @@ def test_modules_of_several_files_are_linked(whole: Path) -> None:
     assert (code, out) == (0, "cudaSuccess 42 1 2 42\n"), err
 
 
+ASKS = """
+import ctypes, subprocess
+
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+count, device, text = ctypes.c_uint(), ctypes.c_void_p(), ctypes.create_string_buffer(64)
+memory, major, minor = (ctypes.c_ulonglong * 3)(), ctypes.c_int(), ctypes.c_int()
+early = nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+codes = [nvml.nvmlInit_v2(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))]
+codes += [nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)), nvml.nvmlDeviceGetName(device, text, 64)]
+codes += [nvml.nvmlDeviceGetMemoryInfo(device, memory)]
+codes += [nvml.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor))]
+print(early, *codes, count.value, text.value.decode(), major.value, minor.value, memory[0] - memory[1])
+print(nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(device)), nvml.nvmlDeviceGetTemperature(device, 0, text))
+query = ["nvidia-smi", "--query-gpu=index,memory.used,compute_cap,fan.speed", "--format=csv"]
+print(subprocess.run(query, capture_output=True, text=True, check=True).stdout, end="")
+print(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.partition(" (")[0])
+print(subprocess.run(["nvidia-smi", "dmon"], capture_output=True, text=True).returncode)
+"""
+
+
+def test_who_asks_for_a_gpu_hears_of_the_device(tmp_path: Path) -> None:
+    """By NVIDIA's management library, or by nvidia-smi; that alone is no use of the device."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    command = [sys.executable, "-m", "kcheck", "exec", "--cc", "9.0", "--", sys.executable, "asks.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == [
+        "1 0 0 0 0 0 0 1 kcheck CPU device 9 0 0",
+        "2 3",
+        "index, memory.used [MiB], compute_cap, fan.speed",
+        "0, 0 MiB, 9.0, [N/A]",
+        "GPU 0: kcheck CPU device",
+        "2",
+    ], done.stderr
+    assert "did not use the device" in done.stderr
+
+
 def test_a_program_that_crashes_ends_as_under_a_shell(modes: Path) -> None:
     code, _, err = run(modes, "crash")
     assert code == 128 + signal.SIGSEGV
