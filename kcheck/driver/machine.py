@@ -14,7 +14,7 @@ from kcheck.dataclass import dataclass
 from kcheck.driver.result import DriverFault, Result
 
 DEVICE_NAME = "kcheck CPU device"
-"""What programs see, unless a device has a name of its own."""
+"""What programs see by default."""
 PRIMARY_CONTEXT = 0xC0DE0000
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _FIRST_HANDLE = 0x10000

@@ -26,7 +26,7 @@ _COMPILERS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-
 
 @dataclass(frozen=True, slots=True)
 class ToldDevice:
-    """What is told about the device.
+    """What programs learn about the device.
 
     Attributes:
         cc: compute capability.

@@ -134,7 +134,7 @@ print(subprocess.run(["nvidia-smi", "dmon"], capture_output=True, text=True).ret
 """
 
 
-def test_who_asks_for_a_gpu_hears_of_the_device(tmp_path: Path) -> None:
+def test_nvml_and_nvidia_smi_answer_with_the_device(tmp_path: Path) -> None:
     """By NVIDIA's management library, or by nvidia-smi; that alone is no use of the device."""
     (tmp_path / "asks.py").write_text(ASKS)
     command = [sys.executable, "-m", "kcheck", "exec", "--cc", "9.0", "--", sys.executable, "asks.py"]
