@@ -60,8 +60,7 @@ def prove(spec: SpecLike) -> Proofs:
     for proof in found.proofs:
         told = [proof.finding] if proof.finding else []
         for reason in proof.reasons:
-            where = f"line {reason.place.line}: " if reason.place is not None else ""
-            told.append(where + reason.message + (f"; {reason.fix}" if reason.fix else ""))
+            told.append(reason.text + (f"; {reason.fix}" if reason.fix else ""))
         reasons[proof.check] = tuple(told)
     words = {proof.check: str(proof.word) for proof in found.proofs}
     return Proofs(words, reasons, found.assumptions, found.seconds)

@@ -131,8 +131,7 @@ def _why(spec: OpSpec, proof: Proof, verbose: bool) -> Iterator[str]:
         yield f"{indent}→ kcheck reproduce {proof.seed} --op {spec.op}"
         return
     for reason in proof.reasons if verbose else proof.reasons[:1]:
-        where = f"line {reason.place.line}: " if reason.place is not None else ""
-        yield from textwrap.wrap(where + reason.message, 80, initial_indent=indent, subsequent_indent=indent)
+        yield from textwrap.wrap(reason.text, 80, initial_indent=indent, subsequent_indent=indent)
         if reason.fix:
             yield from textwrap.wrap(f"→ {reason.fix}", 80, initial_indent=indent, subsequent_indent=indent + "  ")
 

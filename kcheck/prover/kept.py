@@ -43,7 +43,9 @@ _ASSUMED = (
 )
 """The parts of a spec on which a proof depends, and the cases that are drawn for it."""
 _VARIABLES = ("NUMBA_", "TRITON_", "CUDA_", "KCHECK_CC")
-"""The environment variables with these prefixes may change what a compiler makes."""
+"""The environment variables with these prefixes may change what a compiler makes, except _OTHERS."""
+_OTHERS = frozenset({"NUMBA_ENABLE_CUDASIM", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES"})
+"""A device sets the first two."""
 
 
 class KeptProofs:
@@ -88,7 +90,9 @@ class KeptProofs:
 
 
 def _of_files(spec: OpSpec) -> str:
-    variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_VARIABLES))
+    variables = sorted(
+        (name, value) for name, value in os.environ.items() if name.startswith(_VARIABLES) and name not in _OTHERS
+    )
     return f"spec {_tools()} {_assumed(spec)} {variables} {spec.root} {spec.path} {sorted(digests(spec).items())}"
 
 

@@ -29,6 +29,11 @@ class Reason:
     place: Span | None = None
     values: Mapping[str, int] = field(default_factory=dict, compare=False)
 
+    @property
+    def text(self) -> str:
+        """The message with its line."""
+        return (f"line {self.place.line}: " if self.place is not None else "") + self.message
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
