@@ -20,10 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+import kcheck.device
+import kcheck.driver
 import kcheck.generator
 import kcheck.model
 import kcheck.prover
 import kcheck.ptx
+import kcheck.specfile
 import kcheck.symbolic
 from kcheck.cpu.cache import ObjectCache
 from kcheck.driver.install import settings
@@ -99,8 +102,9 @@ def _of_files(spec: OpSpec) -> str:
 @functools.cache
 def _tools() -> str:
     """The versions of what decides, and of what compiles."""
-    packages = (kcheck.prover, kcheck.ptx, kcheck.symbolic, kcheck.generator, kcheck.model)
-    return f"{_FORMAT} {code_digest(*packages)} {sorted(_versions().items())}"
+    decide = (kcheck.prover, kcheck.ptx, kcheck.symbolic, kcheck.generator, kcheck.model)
+    compile_ = (kcheck.device, kcheck.driver, kcheck.specfile)
+    return f"{_FORMAT} {code_digest(*decide, *compile_)} {sorted(_versions().items())}"
 
 
 def _versions() -> Mapping[str, str]:
