@@ -17,7 +17,7 @@ class Proofs:
         verdicts: ``proved``, ``refuted``, ``undecided`` or ``off``, by check.
         reasons: why a check is not proved, by check: each with its line and its fix, if there are any.
         assumptions: what the spec says, one line each.
-        seconds: how long it took.
+        seconds: how long it took; what an earlier call decided takes none.
     """
 
     verdicts: Mapping[str, str]
@@ -47,6 +47,7 @@ def prove(spec: SpecLike) -> Proofs:
         DeviceUnavailable: the cpu device is not available in this process.
         UserError: the solver is not installed.
     """
+    from kcheck.prover.kept import KeptProofs
     from kcheck.prover.prover import require_solver
     from kcheck.prover.refute import refute
     from kcheck.prover.verdicts import decide
@@ -54,13 +55,12 @@ def prove(spec: SpecLike) -> Proofs:
     require_solver()
     model = runnable(spec)
     device = choose_for([model], "cpu")
-    found = refute(decide(model, device), device).proved
+    found = refute(decide(model, device, kept=KeptProofs()), device).proved
     reasons = {}
     for proof in found.proofs:
         told = [proof.finding] if proof.finding else []
         for reason in proof.reasons:
-            where = f"line {reason.place.line}: " if reason.place is not None else ""
-            told.append(where + reason.message + (f"; {reason.fix}" if reason.fix else ""))
+            told.append(reason.text + (f"; {reason.fix}" if reason.fix else ""))
         reasons[proof.check] = tuple(told)
     words = {proof.check: str(proof.word) for proof in found.proofs}
     return Proofs(words, reasons, found.assumptions, found.seconds)

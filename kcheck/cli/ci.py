@@ -47,6 +47,11 @@ LEAST_SECONDS = 5.0
     help=f"Finish in less than a minute: run {QUICK_CASES} cases of each spec on all cores, changed specs first, "
     f"until {QUICK_SECONDS:g} s have passed, and skip `kcheck lint`.",
 )
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Run `kcheck prove`, too: fail if something is refuted. What is only undecided does not fail.",
+)
 @click.option("--baseline", metavar="NAME", help="Compare with this baseline; fail on regressions.")
 @click.option(
     "-o",
@@ -59,7 +64,14 @@ LEAST_SECONDS = 5.0
     help="Folder for the reports; created if it does not exist.",
 )
 def command(
-    paths: tuple[Path, ...], *, profile: str, device: str, quick: bool, baseline: str | None, folder: Path
+    paths: tuple[Path, ...],
+    *,
+    profile: str,
+    device: str,
+    quick: bool,
+    prove: bool,
+    baseline: str | None,
+    folder: Path,
 ) -> int:
     """Validate, run, lint and compare specs, and write all reports.
 
@@ -67,11 +79,14 @@ def command(
       kcheck ci                          every spec of this project
       kcheck ci --quick                  for each push
       kcheck ci --baseline main          also fail on regressions
+      kcheck ci --prove                  also prove what holds for all sizes
 
     Every step runs even if an earlier one failed; the exit code is the most severe one. Writes junit.xml,
-    kcheck.sarif, code-quality.json, report.json, report.html, lint.txt and comment.md to DIR. Default profile: ci,
-    or quick with --quick. Default paths: all specs of the project.
+    kcheck.sarif, code-quality.json, report.json, report.html, lint.txt and comment.md to DIR, and proofs.json with
+    --prove. Default profile: ci, or quick with --quick. Default paths: all specs of the project.
     """
+    if quick and prove:
+        raise click.UsageError("--quick and --prove cannot be combined: a proof may take 30 s for each spec")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,6 +96,8 @@ def command(
     steps = _Steps(tuple(map(str, paths)), folder)
     on = () if device == "auto" else ("--device", device)
     steps.run("validate")
+    if prove:  # before the run, whose reports have what is proved
+        steps.run("prove", "--format", "json", into="proofs.json")
     few = _few(QUICK_SECONDS - (time.monotonic() - begun), settings_for(paths, chosen).jobs) if quick else ()
     formats = [word for name, file in REPORTS.items() for word in ("--format", name, "-o", str(folder / file))]
     steps.run("run", "--store", "--profile", chosen, *few, *on, *formats)

@@ -14,7 +14,7 @@ from kcheck.cli.params import COLOR
 
 if TYPE_CHECKING:
     from kcheck.model import OpSpec, SpecRefused
-    from kcheck.prover.verdicts import Proof, Proved
+    from kcheck.prover.proofs import Proof, Proved
 
 
 @click.command("prove")
@@ -79,6 +79,7 @@ def _proved(found: Sequence[OpSpec | SpecRefused], codes: list[Exit]) -> Iterato
     from kcheck.device import choose_for
     from kcheck.errors import KernelError, SpecError
     from kcheck.model import OpSpec
+    from kcheck.prover.kept import KeptProofs
     from kcheck.prover.refute import refute
     from kcheck.prover.verdicts import decide
     from kcheck.store import Recorder
@@ -91,10 +92,10 @@ def _proved(found: Sequence[OpSpec | SpecRefused], codes: list[Exit]) -> Iterato
                 click.echo(f"kcheck: {fault}", err=True)
     if not specs:
         return
-    device = choose_for(specs, "cpu")
+    device, kept = choose_for(specs, "cpu"), KeptProofs()
     for spec in specs:
         try:
-            answer = refute(decide(spec, device), device)
+            answer = refute(decide(spec, device, kept=kept), device)
         except (SpecError, KernelError) as error:
             codes.append(Exit.USAGE)
             click.echo(f"kcheck: {error}", err=True)
@@ -103,6 +104,7 @@ def _proved(found: Sequence[OpSpec | SpecRefused], codes: list[Exit]) -> Iterato
             recorder = Recorder(lambda why: click.echo(f"kcheck: {why}", err=True))
             for event in answer.events:
                 recorder.handle(event)
+        kept.record(answer.proved)
         yield answer.proved
 
 
@@ -129,8 +131,7 @@ def _why(spec: OpSpec, proof: Proof, verbose: bool) -> Iterator[str]:
         yield f"{indent}→ kcheck reproduce {proof.seed} --op {spec.op}"
         return
     for reason in proof.reasons if verbose else proof.reasons[:1]:
-        where = f"line {reason.place.line}: " if reason.place is not None else ""
-        yield from textwrap.wrap(where + reason.message, 80, initial_indent=indent, subsequent_indent=indent)
+        yield from textwrap.wrap(reason.text, 80, initial_indent=indent, subsequent_indent=indent)
         if reason.fix:
             yield from textwrap.wrap(f"→ {reason.fix}", 80, initial_indent=indent, subsequent_indent=indent + "  ")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -119,6 +119,12 @@ SANITIZE = Sanitize()
     help="Add cases that meet conditions in the kernel which no other case meets, (cpu device, pip install "
     "'kcheck[prove]'). Default: at most 5 such cases, of kernels that are not long.",
 )
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Run `kcheck prove` first, so that the report says what is proved for all sizes (pip install "
+    "'kcheck[prove]'). Default: the report has what an earlier `kcheck prove` has proved.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only failures, no warnings or notes.")
 @COLOR
@@ -191,6 +197,10 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     specs = _selected(wanted, this_round)
     if not specs:
         return wanted.without_cases
+    if wanted.prove:
+        from kcheck.cli.proving import prove_first
+
+        prove_first(specs)
     options = replace(_options(wanted, specs), cases_first=this_round is not None)
     if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
         click.echo("kcheck: nothing selected: no open failures in the store", err=True)
@@ -283,6 +293,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         debug_code=wanted.debug_code,
         huge=wanted.huge == "on",
         more=_more(wanted),
+        proved=_proved,
         deadline=Deadline.of(wanted.time_budget, wanted.begun),
     )
 
@@ -303,6 +314,14 @@ def _more(wanted: Wanted) -> MoreCases | None:
     if wanted.reach:
         return ConditionReach(ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False), "--reach")
     return ConditionReach(ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True))
+
+
+def _proved(spec: OpSpec) -> Collection[str]:
+    """The sanitizers of which no case of a spec has a finding, as far as `kcheck prove` has proved that."""
+    with kept():
+        from kcheck.prover.kept import KeptProofs
+
+    return [proof.check for proof in KeptProofs().recorded(spec) if proof.word == "proved"]
 
 
 def _recorder() -> Recorder:

@@ -45,6 +45,7 @@ class Wanted:
     debug_code: bool
     huge: str
     reach: bool | None
+    prove: bool
     verbose: bool
     quiet: bool
     color: str

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import math
 import struct
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -23,7 +21,7 @@ from kcheck.errors import PtxError
 from kcheck.interpreter import no_collection
 from kcheck.ptx.program import GlobalVariable, MemoryUse
 from kcheck.ptx.syntax.symbols import REPLICATES
-from kcheck.version import __version__
+from kcheck.version import __version__, code_digest
 
 if TYPE_CHECKING:
     from kcheck.ptx.syntax.ast import Function
@@ -72,11 +70,7 @@ def _entry(module: Tree, function: Function) -> Entry:
 @functools.cache
 def version() -> str:
     """kcheck's version and a digest of the code that compiles kernels. Cached code is stale when this changes."""
-    digest = hashlib.blake2b(digest_size=16)
-    for package in (kcheck.cpu, kcheck.ptx):
-        for path in sorted(Path(package.__path__[0]).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return f"{__version__} {digest.hexdigest()}"
+    return f"{__version__} {code_digest(kcheck.cpu, kcheck.ptx)}"
 
 
 _PARSED: WeakValueDictionary[tuple[str, str], LoadedModule] = WeakValueDictionary()

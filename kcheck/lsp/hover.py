@@ -10,6 +10,7 @@ from kcheck.generator.shapes import Shapes
 from kcheck.lsp import files, names, schema
 from kcheck.lsp.cursor import TextCursor, cursor_at, keys_of
 from kcheck.model import Choices, OpSpec, Range
+from kcheck.prover.kept import KeptProofs
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SHOWN_SIZES = 24
@@ -32,6 +33,8 @@ def hover(lines: Sequence[str], line: int, column: int, spec: OpSpec | None) -> 
     if not path:
         return ""
     about = schema.description(path)
+    if path in (("kernel",), ("launcher",)) and spec is not None:
+        about += proofs_text(spec)
     title = ".".join(step for step in path if step is not None)
     value = schema.value_description(cursor.path, name) if cursor.at_value and name else ""
     lines_out = [f"**{title}**", about, f"`{name}`: {value}" if value else ""]
@@ -66,6 +69,15 @@ def dim_text(name: str, spec: OpSpec | None) -> str:
         f"**{name}**: {domain.low}..{domain.high}\n\nBoundary sizes: {shown}\n\n"
         "Cases take these, and primes, powers of two and random sizes of the range."
     )
+
+
+def proofs_text(spec: OpSpec) -> str:
+    """Markdown about what `kcheck prove` decided about the kernel as it is now; empty if that is not known."""
+    rows = []
+    for proof in KeptProofs().recorded(spec):
+        why = proof.finding or next((reason.text for reason in proof.reasons), "")
+        rows.append(f"- {proof.check}: {proof.word}" + (f" ({why})" if why else ""))
+    return "\n\nFor all sizes:\n\n" + "\n".join(rows) if rows else ""
 
 
 def definition(path: Path, lines: Sequence[str], line: int, column: int, root: Path) -> files.DefinedAt | None:

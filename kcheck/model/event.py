@@ -123,11 +123,16 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """How many cases of a spec a sanitizer checked."""
+    """How many cases of a spec a sanitizer checked.
+
+    Attributes:
+        proved: whether `kcheck prove` has proved that no case that the spec allows has a finding of it.
+    """
 
     name: str
     level: Level
     cases: int
+    proved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,4 +8,5 @@ From the spec and the PTX to a verdict::
     execute       the kernel with terms instead of numbers; loops for any number of iterations
     checks        memcheck, racecheck, synccheck, overflow, as questions to the prover
     verdicts      proved or undecided; refute runs the cases that the solver proposes
+    kept          what was decided, for later processes; proofs: the verdicts as data
 """

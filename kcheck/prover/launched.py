@@ -67,7 +67,13 @@ def launcher_variants(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
         for path in host_paths(assumed, launcher, host_values(assumed)):
             if path.launches:
                 yield from _launches(
-                    spec, device, example, kinds, assumed, LauncherWay(launcher, path.decisions, 0), path
+                    spec,
+                    device,
+                    example,
+                    kinds,
+                    assumed,
+                    LauncherWay(launcher, path.decisions, 0, repr(path)),
+                    path,
                 )
 
 

@@ -20,8 +20,6 @@ _EXACT = 3
 """How many times that a question about products of numbers may take."""
 _MOST_SECONDS = 20.0
 """The limit of one question in seconds, for a slow or busy machine."""
-_LATE = 5.0
-"""With less time left, a question without an answer may have one in another kernel."""
 
 
 class ProofTimeout(Exception):
@@ -84,6 +82,9 @@ class Prover:
         self._context = self._z3.Context()
         self._encoders = {linear: _Encoder(self._z3, self._context, linear) for linear in (True, False)}
         self.questions = 0
+        self.was_stopped = False
+        """Whether the clock left a question without an answer: with more time, or on another machine, there may be
+        one."""
         self.asks = True
         """Whether the solver is asked; otherwise every question that intervals leave open is open."""
         self.pairs: Callable[[list[Atom]], list[Formula]] = lambda loads: []
@@ -153,6 +154,7 @@ class Prover:
         if not self.asks:
             return UNKNOWN
         if time.process_time() > self._deadline:
+            self.was_stopped = True
             raise ProofTimeout
         self.questions += 1
         found = self._answered(self.with_facts(parts), steps)
@@ -166,9 +168,10 @@ class Prover:
         known, limit = self._answers.get(form, (UNKNOWN, -1))
         if known.kind == "no" or limit >= steps:
             return Answer(known.kind, {names[int(n)]: value for n, value in known.values.items()})
-        is_late = self._deadline - time.process_time() < _LATE
+        before, self.was_stopped = self.was_stopped, False
         found = self._solved(asked, steps)
-        if found.kind != "unknown" or not is_late:
+        is_whole, self.was_stopped = not self.was_stopped, before or self.was_stopped
+        if found.kind != "unknown" or is_whole:
             numbers = {name: str(n) for n, name in enumerate(names)}
             values = {numbers[name]: value for name, value in found.values.items() if name in numbers}
             self._answers[form] = Answer(found.kind, values), steps
@@ -208,14 +211,17 @@ class Prover:
         z3, encoder = self._z3, self._encoders[linear]
         solver = z3.Solver(ctx=self._context) if linear else z3.SolverFor("QF_NIA", self._context)
         solver.set("rlimit", steps)
-        left = self._deadline - time.process_time()
-        solver.set("timeout", max(1, int(1000 * min(left, _MOST_SECONDS))))
+        seconds = min(self._deadline - time.process_time(), _MOST_SECONDS)
+        solver.set("timeout", max(1, int(1000 * seconds)))
         formulas = [encoder.condition(condition) for condition in conditions]
         solver.add(*formulas, *encoder.definitions(conditions))
+        begun = time.monotonic()
         result = solver.check()
         if result == z3.unsat:
             return NO
         if result != z3.sat:
+            if solver.reason_unknown() == "timeout" or time.monotonic() - begun >= seconds:
+                self.was_stopped = True
             return UNKNOWN
         model = solver.model()
         values = {}

@@ -14,7 +14,7 @@ from kcheck.generator.huge import HUGE, HugeSizes
 from kcheck.model import Case, Choices, Event, Example, OpSpec, Range, Status
 from kcheck.model.event import CaseFinished
 from kcheck.model.levels import STRICT
-from kcheck.prover.verdicts import Proof, Proved
+from kcheck.prover.proofs import Proof, Proved
 from kcheck.rng import derive
 from kcheck.runner import Options, Recalled, run
 

@@ -70,11 +70,13 @@ class VariantSlot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LauncherWay:
-    """Which launch of a launcher it is: the decisions of its branches, and the number of the launch."""
+    """Which launch of a launcher it is: the decisions of its branches, and the number of the launch; ``told``: all
+    launches of this way, as text."""
 
     launcher: Callable[..., Any]
     decisions: tuple[bool, ...]
     number: int
+    told: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,83 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Literal
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import OpSpec, Span
 from kcheck.prover.checks import Doubt, ProofChecks
+from kcheck.prover.kept import KeptProofs
 from kcheck.prover.kernel import execute, missing_class
 from kcheck.prover.launched import launcher_variants
 from kcheck.prover.model import Unsupported
+from kcheck.prover.proofs import CHECKS, Proof, Proved, Reason
 from kcheck.prover.prover import Answers, ProofTimeout, Prover
 from kcheck.prover.terms import Formula, Poly, Terms, atoms_below
 from kcheck.prover.variants import SpecVariant, of_classes, variants
 from kcheck.ptx.syntax.ast import Loc, Operation
 
-CHECKS = ("memcheck", "racecheck", "synccheck", "overflow")
 SECONDS = 30.0
 """The time for one kernel, in seconds."""
 
 _KEPT = 0.25
 """The part of the time that is for synccheck and overflow only, which are quick."""
 
-Word = Literal["proved", "refuted", "undecided", "off"]
 
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a check is not proved.
-
-    Attributes:
-        message: in plain words; ``fix``: what in the spec would decide it, or empty.
-        place: the line in the source; None: the whole kernel.
-        values: the sizes and params that the solver proposes.
-    """
-
-    message: str
-    fix: str = ""
-    place: Span | None = None
-    values: Mapping[str, int] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The verdict of one check.
-
-    Attributes:
-        seed: of the case that refutes it; None if no case does.
-        finding: what that case showed.
-    """
-
-    check: str
-    word: Word
-    reasons: tuple[Reason, ...] = ()
-    seed: int | None = None
-    finding: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Proved:
-    """The verdicts of one spec.
-
-    Attributes:
-        kernels: how many compiled kernels there are: one for each choice of dtypes, layouts and constants.
-        seconds: how long it took, without the compiler of the kernel.
-    """
-
-    spec: OpSpec
-    proofs: tuple[Proof, ...]
-    assumptions: tuple[str, ...]
-    kernels: int
-    seconds: float
-
-
-def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
+def decide(spec: OpSpec, device: Device, seconds: float = SECONDS, kept: KeptProofs | None = None) -> Proved:
     """Prove what can be proved about the kernel of a spec. No case is run.
+
+    Args:
+        kept: what earlier processes decided, to which answers are added; None: everything is decided again.
 
     Raises:
         KernelError, SpecError: the kernel cannot be loaded, or does not match the spec.
@@ -94,10 +45,16 @@ def decide(spec: OpSpec, device: Device, seconds: float = SECONDS) -> Proved:
         for variant in _every(spec, device):
             count += 1
             started = time.process_time()  # what the compiler of the kernel takes does not count
-            prover = Prover(Terms(), max(seconds - spent, 0.0), answers)
             failed = [name for name in CHECKS if reasons[name]]
-            for name, found in _of_variant(variant, failed, prover, late, _KEPT * seconds).items():
-                reasons[name] += found
+            key = "" if kept is None else kept.key(variant, failed)
+            found = None if kept is None else kept.load(key)
+            if found is None:
+                prover = Prover(Terms(), max(seconds - spent, 0.0), answers)
+                found = _of_variant(variant, failed, prover, late, _KEPT * seconds)
+                if kept is not None and not (prover.was_stopped and any(found.values())):
+                    kept.store(key, found)
+            for name in CHECKS:
+                reasons[name] += found[name]
             spent += time.process_time() - started
             if all(reasons[name] for name in CHECKS):
                 break
@@ -137,14 +94,14 @@ def _every(spec: OpSpec, device: Device) -> Iterator[SpecVariant]:
 
 
 def _of_variant(
-    variant: SpecVariant, failed: Container[str], prover: Prover, late: Reason, kept: float
+    variant: SpecVariant, failed: Container[str], prover: Prover, late: Reason, left: float
 ) -> dict[str, list[Reason]]:
     """The reasons why checks of one compiled kernel are not proved.
 
     Args:
         failed: the checks that another kernel of the spec fails, which have no reason here.
         late: the reason of a check without an answer in time.
-        kept: the seconds that memcheck and racecheck leave for the kernels that follow.
+        left: the seconds that memcheck and racecheck leave for the kernels that follow.
     """
     try:
         q = execute(variant, prover.terms, prover)
@@ -171,7 +128,7 @@ def _of_variant(
     for name, way in ways.items():
         # The first two are quick. The others leave time for the next kernel.
         is_quick = name in ("synccheck", "overflow")
-        with prover.part_of_time(1.0 if is_quick else 0.5, 0.0 if is_quick else kept):
+        with prover.part_of_time(1.0 if is_quick else 0.5, 0.0 if is_quick else left):
             skips = name in failed and name not in needed
             found[name] = [] if skips else _reasons(way, late)
     is_inside = not found["memcheck"] and "memcheck" not in failed

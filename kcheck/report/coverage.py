@@ -1,4 +1,4 @@
-"""Notes about sanitizers: levels set for the run, and cases that some sanitizers did not check."""
+"""Notes about sanitizers: levels set for the run, cases that some sanitizers did not check, and proofs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from kcheck.model import INSTRUMENTED, SANITIZERS, Level, SpecFinished
 from kcheck.model.listing import listed
 from kcheck.report import plain
 from kcheck.report.detail import DetailRow, sentence
+
+_OPS_NAMED = 2
 
 
 def overridden(sanitize: Mapping[str, Level]) -> list[str]:
@@ -22,13 +24,35 @@ def overridden(sanitize: Mapping[str, Level]) -> list[str]:
 
 
 def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
-    """The sanitizers that checked only some of the cases, by the number of cases that they checked."""
+    """The sanitizers that checked only some of the cases, by the number of cases that they checked; not those for
+    which no case that the spec allows has a finding."""
     cases = event.passed + event.failed + event.errors
     found: dict[int, tuple[str, ...]] = {}
     for each in event.sanitizers:
-        if each.name in INSTRUMENTED and 0 < each.cases < cases:
+        if each.name in INSTRUMENTED and 0 < each.cases < cases and not each.proved:
             found[each.cases] = (*found.get(each.cases, ()), each.name)
     return found
+
+
+def proved_text(event: SpecFinished) -> str:
+    """``memcheck, racecheck: proved for all sizes``; empty if nothing is proved."""
+    names = [each.name for each in event.sanitizers if each.proved]
+    return f"{', '.join(names)}: proved for all sizes" if names else ""
+
+
+def proved_texts(finished: Sequence[SpecFinished]) -> Iterator[str]:
+    """What is proved for all sizes; nothing if nothing is.
+
+    Args:
+        finished: every spec of the run.
+    """
+    ops: dict[str, list[str]] = {}
+    for event in finished:
+        if told := proved_text(event):
+            ops.setdefault(told, []).append(plain.line(event.op))
+    for told, named in ops.items():
+        which = ", ".join(named) if len(named) <= _OPS_NAMED else f"{len(named):,} specs"
+        yield f"{told} ({which})" if len(finished) > 1 else told
 
 
 def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[DetailRow]:

@@ -186,7 +186,10 @@ class JsonReporter:
             "status": _status(event),
             "findings": [finding_document(finding) for finding in event.findings],
             "notes": list(event.notes),
-            "sanitizers": {each.name: {"level": each.level, "cases": each.cases} for each in event.sanitizers},
+            "sanitizers": {
+                each.name: {"level": each.level, "cases": each.cases, **({"proved": True} if each.proved else {})}
+                for each in event.sanitizers
+            },
             "time": {"started": opened.started.isoformat(), "seconds": _seconds(event.seconds)},
             **self._record(event, "end"),
         }

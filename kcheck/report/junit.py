@@ -145,7 +145,8 @@ class JunitReporter:
         if notes:
             properties["not checked"] = "; ".join(notes)
         for each in sanitizers:
-            properties[each.name] = f"{each.level}, {each.cases} of {opened.finished} cases"
+            proved = ", proved for all sizes" if each.proved else ""
+            properties[each.name] = f"{each.level}, {each.cases} of {opened.finished} cases{proved}"
         self._add(opened.started.path, opened.cases, opened.started.started, properties)
 
     def _add(

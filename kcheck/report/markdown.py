@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kcheck.model.baseline import Change
 from kcheck.report import plain, wording
 from kcheck.report.collect import Collected, WholeReporter
+from kcheck.report.coverage import proved_texts
 from kcheck.report.detail import ReadLine, plain_text, read_line
 from kcheck.report.diff_text import change_cells
 from kcheck.report.problems import Problem, problems
@@ -94,6 +95,9 @@ def _head(run: Collected) -> Iterator[str]:
     if len(rows) > len(bad) and bad:
         yield ""
         yield f"{wording.count(len(rows) - len(bad), 'other spec')} passed."
+    for text in proved_texts([finished for _, finished in run.specs]):
+        yield ""
+        yield escaped(text)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -127,9 +127,9 @@ def _op(op: Mapping[str, Any]) -> Table:
         "layouts": ", ".join(op["layouts"]),
         "values": ", ".join(op["values"]),
         "sanitizers": ", ".join(
-            f"{name} ({each['level']}) {each['cases']:,}"
+            f"{name} ({each['level']}) {each['cases']:,}" + (" and proved" if each.get("proved") else "")
             for name, each in op["sanitizers"].items()
-            if each["cases"]
+            if each["cases"] or each.get("proved")
         ),
         "found": ", ".join(op["problems"]),
         "seed": op["seed"],

@@ -75,10 +75,19 @@ def _document(run: Collected, found: Sequence[Problem], settings: ReportSettings
                 "invocations": [invocation],
                 "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the checkout."}}},
                 "columnKind": "unicodeCodePoints",
+                **({"properties": {"proved": proved}} if (proved := _proved(run)) else {}),
                 "results": results,
             }
         ],
     }
+
+
+def _proved(run: Collected) -> dict[str, list[str]]:
+    """By spec, the sanitizers of which no case that it allows has a finding."""
+    found = {
+        finished.path: [each.name for each in finished.sanitizers if each.proved] for _, finished in run.specs
+    }
+    return {path: names for path, names in found.items() if names}
 
 
 def _rule(name: str) -> dict[str, Any]:

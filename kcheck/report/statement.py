@@ -81,7 +81,14 @@ def _op(opened: OpenSpec, finished: SpecFinished, found: Sequence[Problem]) -> d
         },
         "layouts": sorted({layout for case in cases for layout in case.layouts.values()}),
         "values": sorted({drawn.name for case in cases for drawn in case.values.values()}),
-        "sanitizers": {each.name: {"level": str(each.level), "cases": each.cases} for each in finished.sanitizers},
+        "sanitizers": {
+            each.name: {
+                "level": str(each.level),
+                "cases": each.cases,
+                **({"proved": True} if each.proved else {}),
+            }
+            for each in finished.sanitizers
+        },
         "problems": sorted({problem.rule for problem in mine}),
         "sources": dict(opened.started.sources),
     }

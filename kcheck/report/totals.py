@@ -108,6 +108,7 @@ class Totals:
             label = "huge" if is_note(note, "huge") else "note"
             text = note.removeprefix(f"{label} ")
             yield sentence(label, f"{text} ({named})" if len(self.lines) > 1 else text)
+        yield from (sentence("note", text) for text in coverage.proved_texts(self._specs))
         yield from coverage.coverage_rows(self._specs)
         never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]
         if never:

@@ -220,6 +220,7 @@ def _sum(ends: Sequence[SpecFinished], planned: int) -> SpecFinished:
             each.name,
             each.level,
             sum(one.cases for end in ends for one in end.sanitizers if one.name == each.name),
+            any(one.proved for end in ends for one in end.sanitizers if one.name == each.name),
         )
         for each in ends[0].sanitizers
     )

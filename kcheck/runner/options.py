@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -82,6 +82,7 @@ class Options:
         deadline: the end of the time budget; None for no limit.
         huge: add the huge cases of each spec that allows them.
         more: makes cases that run after the planned ones; None: there are none.
+        proved: returns the sanitizers of which no case that a spec allows has a finding, as far as that is known.
         replay_by: the command at the start of the replay line; empty for ``kcheck run``.
     """
 
@@ -111,6 +112,7 @@ class Options:
     deadline: Deadline | None = None
     huge: bool = True
     more: MoreCases | None = None
+    proved: Callable[[OpSpec], Collection[str]] | None = None
 
     @property
     def late(self) -> bool:

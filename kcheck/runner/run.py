@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 
@@ -90,6 +90,7 @@ class _Tally:
     ran: bool = False  # a kernel compiled
     recalled: int = 0
     unsupported: int = 0
+    rules: set[str] = field(default_factory=set)  # of the findings of cases
     reasons: Counter[str] = field(default_factory=Counter)  # why the device does not support cases
     judging: float = 0.0  # seconds, nearly all of them in the reference
     findings: tuple[Finding, ...] = ()  # about the spec as a whole
@@ -103,6 +104,7 @@ class _Tally:
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.status] += 1
         self.seen.update(verdict.checked)
+        self.rules.update(finding.rule for finding in verdict.findings)
         self.shapes.add(verdict.case)
         self.ran = self.ran or verdict.rule not in _NOT_RUN
         if verdict.timed_out:
@@ -113,7 +115,9 @@ class _Tally:
         self.unsupported += 1
         self.reasons.update(finding.message for finding in verdict.findings if finding.rule == UNSUPPORTED)
 
-    def finished(self, spec: OpSpec, planned: int, notes: Mapping[str, int], seconds: float) -> SpecFinished:
+    def finished(
+        self, spec: OpSpec, planned: int, notes: Mapping[str, int], seconds: float, proved: Collection[str]
+    ) -> SpecFinished:
         grouped = tuple(tuple(note for note in notes if notes[note] == stage) for stage in range(_ADVICE + 1))
         return SpecFinished(
             spec.path,
@@ -125,7 +129,11 @@ class _Tally:
             self.findings,
             tuple(notes),
             seconds,
-            tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
+            tuple(
+                Sanitized(n, level, self.seen[n], n in proved)
+                for n, level in spec.sanitize.items()
+                if level != "off"
+            ),
             self.unsupported,
             self.recalled,
             coverage=self.reaching.result(spec.root),
@@ -246,7 +254,18 @@ class _Run:
                 self._note(*work.advice())
         except KeyboardInterrupt:
             self.interrupted = True
-        yield tally.finished(spec, prepared.cases, self._notes, work.seconds(begun))
+        proved = self._proved(spec, tally)
+        yield tally.finished(spec, prepared.cases, self._notes, work.seconds(begun), proved)
+
+    def _proved(self, spec: OpSpec, tally: _Tally) -> frozenset[str]:
+        """The sanitizers of which no case that the spec allows has a finding. A proof is about the code that the
+        cpu device compiles; a GPU may need other code."""
+        if self.options.proved is None or not tally.ran or self.executor.name != "cpu":
+            return frozenset()
+        proved = frozenset(self.options.proved(spec))
+        for name in sorted(proved & tally.rules):
+            self._note(f"{name}: proved for all sizes, but a case has a finding; report this as a bug of kcheck")
+        return proved - tally.rules
 
     def _cases(self, spec: OpSpec, work: SpecWork, planned: int, tally: _Tally) -> Iterator[Event]:
         """The events of the cases. Once all have run, the spec as a whole and the artifact are judged."""

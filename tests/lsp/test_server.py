@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from forked_python import run_module
 
 pytest_lsp = pytest.importorskip("pytest_lsp")  # of the extra dev
 
@@ -236,6 +237,20 @@ async def test_hover_on_a_key_says_what_the_schema_says(editor: Editor) -> None:
     found = await editor.client.text_document_hover_async(params)
     assert found is not None
     assert "Number of blocks: 1 to 3 expressions." in str(found.contents)
+
+
+async def test_hover_on_the_kernel_has_the_verdicts_of_kcheck_prove(editor: Editor) -> None:
+    """Of the spec and the kernel as they are."""
+    (editor.root / "specs/double.yaml").write_text(SPEC)
+    (editor.root / "kernels/double.py").write_text(KERNEL)
+    run_module(["kcheck", "prove", "specs/double.yaml"], editor.root, os.environ, 300)
+    for text, is_same in ((SPEC, True), (SPEC.replace("1..1000", "1..999"), False), (SPEC, True)):
+        await editor.type_into("specs/double.yaml", text)
+        params = types.HoverParams(**editor.at("specs/double.yaml", text, "kernel:"))
+        found = await editor.client.text_document_hover_async(params)
+        assert found is not None
+        assert ("- memcheck: refuted (" in str(found.contents)) == is_same
+        assert ("- racecheck: " in str(found.contents)) == is_same
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kcheck.model import CaseFinished, Comparison, SpecFinished
 from kcheck.model.paths import names_op
 from kcheck.report import TrendPoint, plain, wording
 from kcheck.report.collect import Collected, OpenSpec
+from kcheck.report.coverage import proved_text
 from kcheck.report.detail import ReadLine
 from kcheck.report.html import figures
 from kcheck.report.html.coverage import code_section
@@ -229,6 +230,7 @@ def _spec(number: int, opened: OpenSpec, done: SpecFinished, line: SpecLine) -> 
         "details",
         tag("summary", tag("span", line.mark, class_=kind), f" {started.path}{op}: {line.result}"),
         tag("p", started.description) if started.description else None,
+        tag("p", proved) if (proved := proved_text(done)) else None,
         code_section(done.coverage, started.root, started.sources) if done.coverage is not None else None,
         tag("table", tag("caption", "Cases"), tag("thead", tag("tr", *heads)), tag("tbody")),
         class_="spec",
