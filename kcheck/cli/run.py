@@ -292,7 +292,7 @@ def _more(wanted: Wanted) -> MoreCases | None:
     when cases are shared out."""
     with kept():
         from kcheck.prover.reach import ConditionReach, has_solver
-        from kcheck.prover.reached import ReachLimits
+        from kcheck.prover.reached import EXPLICIT, ReachLimits
 
     if wanted.reach is True:
         from kcheck.prover.prover import require_solver
@@ -301,7 +301,7 @@ def _more(wanted: Wanted) -> MoreCases | None:
     if wanted.reach is False or wanted.shard is not None or not has_solver():
         return None
     if wanted.reach:
-        return ConditionReach(ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False), "--reach")
+        return ConditionReach(EXPLICIT, "--reach")
     return ConditionReach(ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True))
 
 

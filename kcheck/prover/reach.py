@@ -28,7 +28,7 @@ from kcheck.prover.reached import ReachCases, Reaches, ReachLimits
 from kcheck.runner.provenance import digests
 from kcheck.version import __version__
 
-_FORMAT = 3
+_FORMAT = 5
 
 
 def has_solver() -> bool:
@@ -60,8 +60,10 @@ class ConditionReach:
         why_not = (
             "the device is not cpu"
             if device.name != "cpu"
-            else "only its code knows what it launches"
-            if spec.launch is None
+            else "it is not a kernel"
+            if spec.launch is None and spec.launcher is None
+            else "its code knows what it launches; --reach reads it"
+            if spec.launch is None and not self.option
             else "code of the project makes its inputs"
             if called
             else ""
@@ -74,24 +76,52 @@ class ConditionReach:
         key = f"reach {_FORMAT} {__version__} {self.limits} {master} {files} {spec!r} {recipes}"
         cache = ObjectCache(settings(os.environ).cache / "reach")
         if not cache.has_value(key):
-            from kcheck.prover.goals import reached_sizes  # lazy: imports the compiler of PTX
+            cache.store(key, self._searched(spec, ordinary, master, device))
+        found, never, why = cache.load(key) or ((), (), "")
+        cases = _cases(spec, master, found)
+        where = [(sizes.file, sizes.line) for sizes in found]
+        part = f"{self.option} did not look at all of {spec.op}: {why}" if why else ""
+        notes = (_note(spec, cases, where), _never(spec, never), part)
+        return cases, "; ".join(filter(None, notes))
 
-            cache.store(key, tuple(reached_sizes(self.limits, spec, device, ordinary, master)))
-        found: Sequence[Reaches] = cache.load(key) or ()
-        builder = ReachCases(spec, master)
-        cases = [case for number, sizes in enumerate(found) if (case := builder.case(sizes, number)) is not None]
-        return cases, _note(spec, cases, list(dict.fromkeys((sizes.file, sizes.line) for sizes in found)))
+    def _searched(
+        self, spec: OpSpec, planned: Sequence[Case], master: int, device: Device
+    ) -> tuple[tuple[Reaches, ...], tuple[tuple[str, int], ...], str]:
+        """Sizes, and with the option, the branches that no size takes both ways, and why it did not look at all of
+        the kernels."""
+        from kcheck.prover.goals import reached_sizes  # lazy: imports the compiler of PTX
+        from kcheck.prover.unreached import reach_answers
+
+        found = tuple(reached_sizes(self.limits, spec, device, planned, master))
+        known = [*planned, *_cases(spec, master, found)]
+        answers, why = reach_answers(self.limits, spec, device, known) if self.option else ([], "")
+        return found, tuple((answer.place.file, answer.place.line) for answer in answers), why
+
+
+def _cases(spec: OpSpec, master: int, found: Sequence[Reaches]) -> list[Case]:
+    builder = ReachCases(spec, master)
+    return [case for number, sizes in enumerate(found) if (case := builder.case(sizes, number)) is not None]
 
 
 def _note(spec: OpSpec, found: Sequence[Case], places: Sequence[tuple[str, int]]) -> str:
     if not found:
         return ""
-    by_file: dict[str, list[int]] = {}
-    for file, line in places:
-        if line:
-            by_file.setdefault(os.path.relpath(file, spec.root) if file else "", []).append(line)
-    shown = "; ".join(f"{file}:{', '.join(map(str, sorted(lines)))}" for file, lines in by_file.items())
+    where = f" ({_shown(spec, places)})" if any(line for _, line in places) else ""
     which = found[0].label if len(found) == 1 else f"{found[0].label} to {found[-1].label}"
-    where = f" ({shown})" if shown else ""
     verb = "meets a condition" if len(found) == 1 else "meet conditions"
     return f"{which} {verb} that no planned case meets{where}"
+
+
+def _never(spec: OpSpec, places: Sequence[tuple[str, int]]) -> str:
+    if not places:
+        return ""
+    return f"no size takes both ways of the branch{'es' * (len(places) > 1)} at {_shown(spec, places)}"
+
+
+def _shown(spec: OpSpec, places: Sequence[tuple[str, int]]) -> str:
+    """Lines, by file."""
+    by_file: dict[str, list[int]] = {}
+    for file, line in dict.fromkeys(places):
+        if line:
+            by_file.setdefault(os.path.relpath(file, spec.root) if file else "", []).append(line)
+    return "; ".join(f"{file}:{', '.join(map(str, sorted(lines)))}" for file, lines in by_file.items())

@@ -46,6 +46,10 @@ class ReachLimits:
     any_dtypes: bool
 
 
+EXPLICIT = ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False)
+"""If the user asks for it."""
+
+
 class ReachCases:
     """Makes cases with given sizes, in a run with a master seed."""
 
