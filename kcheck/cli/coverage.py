@@ -141,7 +141,7 @@ def _covered(spec: OpSpec, since: datetime | None, most: int, *, reach: bool) ->
 def _reached(spec: OpSpec, code: CodeCoverage, known: Sequence[Case]) -> Sequence[ReachAnswer]:
     """What reaches the lines and branches of a kernel that its cases did not."""
     from kcheck.device import choose_for
-    from kcheck.prover.reached import EXPLICIT
+    from kcheck.prover.reach import EXPLICIT
     from kcheck.prover.unreached import UnreachedPlace, reach_answers
 
     places = [

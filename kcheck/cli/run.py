@@ -291,8 +291,7 @@ def _more(wanted: Wanted) -> MoreCases | None:
     """What adds cases that meet conditions in the kernel. A shard has none, because no device has loaded a kernel
     when cases are shared out."""
     with kept():
-        from kcheck.prover.reach import ConditionReach, has_solver
-        from kcheck.prover.reached import EXPLICIT, ReachLimits
+        from kcheck.prover.reach import DEFAULT, EXPLICIT, ConditionReach, has_solver
 
     if wanted.reach is True:
         from kcheck.prover.prover import require_solver
@@ -302,7 +301,7 @@ def _more(wanted: Wanted) -> MoreCases | None:
         return None
     if wanted.reach:
         return ConditionReach(EXPLICIT, "--reach")
-    return ConditionReach(ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True))
+    return ConditionReach(DEFAULT)
 
 
 def _recorder() -> Recorder:

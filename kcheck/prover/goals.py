@@ -17,8 +17,8 @@ from kcheck.prover.kernel import Question, execute
 from kcheck.prover.launched import launcher_variants
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Answer, ProofTimeout, Prover
-from kcheck.prover.reached import ReachCases, Reaches, ReachLimits
-from kcheck.prover.terms import UNIFORM, Atom, Formula, Poly, Terms
+from kcheck.prover.reached import CodeSize, ReachCases, Reaches, ReachLimits
+from kcheck.prover.terms import UNIFORM, Atom, Formula, Poly, Terms, atoms_below
 from kcheck.prover.variants import SpecVariant, variants, variants_of
 from kcheck.ptx.syntax.ast import Operation
 from kcheck.rng import derive
@@ -42,10 +42,11 @@ _FIRST = ("normal", "large", "ties", "spikes")
 
 def reached_sizes(
     limits: ReachLimits, spec: OpSpec, device: Device, planned: Sequence[Case], master: int
-) -> list[Reaches]:
-    """Sizes and params that meet conditions which no planned case meets."""
+) -> tuple[list[Reaches], list[CodeSize]]:
+    """Sizes and params that meet conditions which no planned case meets; and the sizes that the code has."""
     builder, steps = ReachCases(spec, master), limits.steps
     found: list[Reaches] = []
+    code: dict[CodeSize, None] = {}
     cases: list[Case] = []
     # The run itself reports a kernel that does not compile; one that has no model has no such cases.
     with contextlib.suppress(Unsupported, ProofTimeout, KernelError, PtxError, SpecError):
@@ -53,14 +54,15 @@ def reached_sizes(
             if steps <= 0:
                 break
             known = [case for case in (*planned, *cases) if variant.has_constants_of(case)]
-            taken, proposed = _searched(variant, known, steps, limits.most)
+            taken, proposed, sizes_in_code = _searched(variant, known, steps, limits.most)
             steps -= taken
+            code |= dict.fromkeys(sizes_in_code)
             for sizes in proposed:
                 case = builder.case(sizes, len(found))
                 if case is not None and len(found) < limits.most:
                     found.append(sizes)
                     cases.append(case)
-    return found
+    return found, list(code)
 
 
 def _variants(limits: ReachLimits, spec: OpSpec, device: Device, planned: Sequence[Case]) -> Iterator[SpecVariant]:
@@ -74,15 +76,17 @@ def _variants(limits: ReachLimits, spec: OpSpec, device: Device, planned: Sequen
         yield from variants(spec, device)
 
 
-def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int) -> tuple[int, Sequence[Reaches]]:
-    """The steps that it took to execute a kernel, and sizes."""
+def _searched(
+    variant: SpecVariant, known: Sequence[Case], steps: int, most: int
+) -> tuple[int, Sequence[Reaches], Sequence[CodeSize]]:
+    """The steps that it took to execute a kernel, sizes, and those that the code has."""
     terms = Terms()
     prover = Prover(terms, SECONDS)
     prover.asks = False
     try:
         question = execute(variant, terms, prover, steps)
     except Unsupported:
-        return steps, ()
+        return steps, (), ()
     prover.asks = True
     search = GoalSearch(variant, question, known)
     left = search.rarest_first(search.goals(), _drawn(variant))
@@ -100,7 +104,65 @@ def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int
                 search.add(sizes)
                 found.append(sizes)
             left.append((goal, operation))
-    return question.steps, tuple(found)
+    return question.steps, tuple(found), tuple(_code_sizes(variant, question))
+
+
+def _code_sizes(variant: SpecVariant, question: Question) -> Iterator[CodeSize]:
+    """The constants that comparisons have for dims."""
+    dims, files = variant.spec.dims, variant.launch.module.tree.files
+    conditions = [(one.operation, one.condition) for one in question.trace.decisions]
+    conditions += [(one.operation, one.condition) for one in question.trace.branches]
+    for operation, condition in conditions:
+        loc = operation.loc
+        file, line = ("", 0) if loc is None else (files.get(loc.file, ""), loc.line)
+        for comparison in _comparisons(condition):
+            for name, word, size in _constants(question.terms, comparison):
+                if name in dims:
+                    yield CodeSize(name, word, size, file, line)
+
+
+def _comparisons(condition: Formula) -> Iterator[Formula]:
+    if condition.kind == "cmp":
+        yield condition
+    else:
+        for part in condition.arguments:
+            if isinstance(part, Formula):
+                yield from _comparisons(part)
+
+
+def _constants(terms: Terms, comparison: Formula) -> Iterator[tuple[str, str, int]]:
+    """The variables of a comparison that have a constant, with what the constant is."""
+    _, a, b = comparison.arguments
+    assert isinstance(a, Poly)
+    assert isinstance(b, Poly)
+    rest, alone, others = 0, dict[str, int](), list[tuple[Atom, int]]()
+    for monomial, factor in terms.minus(a, b).terms:
+        if not monomial:
+            rest = factor
+        elif len(monomial) == 1 and monomial[0].kind == "var":
+            alone[str(monomial[0].arguments[0])] = factor
+        else:
+            others += [(atom, factor) for atom in monomial]
+    for name, factor in alone.items():
+        if len(alone) == 1 and not others and rest % factor == 0:
+            yield name, "compared with", -rest // factor
+        elif abs(factor) > 1:
+            yield name, "multiplied by", abs(factor)
+        elif others and all(atom.kind == "div" and _only_variable(atom) == name for atom, _ in others):
+            # A compiler divides by multiplication, and takes the multiple of the quotient for a remainder.
+            yield from ((name, "divided by", abs(by)) for by in {by for _, by in others} if abs(by) > 1)
+    for atom in atoms_below(comparison, set()):
+        if atom.kind in ("div", "mod") and isinstance(atom.arguments[0], Poly):
+            inner, divisor = atom.arguments[0].only_atom, atom.arguments[1]
+            if inner is not None and inner.kind == "var" and isinstance(divisor, int):
+                yield str(inner.arguments[0]), "divided by", divisor
+
+
+def _only_variable(atom: Atom) -> str:
+    """The variable on which alone a term depends; empty if there are several."""
+    inner = [part for part in atom.arguments if isinstance(part, Poly)]
+    names = {str(a.arguments[0]) for part in inner for a in atoms_below(part, set()) if a.kind == "var"}
+    return next(iter(names)) if len(names) == 1 else ""
 
 
 def _drawn(variant: SpecVariant) -> Iterator[Case]:

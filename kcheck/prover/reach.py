@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 
 from kcheck.cpu.cache import ObjectCache
@@ -24,11 +25,18 @@ from kcheck.device import Device
 from kcheck.driver.install import settings
 from kcheck.generator.expand import is_sampled
 from kcheck.model import Case, OpSpec
-from kcheck.prover.reached import ReachCases, Reaches, ReachLimits
+from kcheck.prover.reached import ReachCases, Reaches, ReachFound, ReachLimits
 from kcheck.runner.provenance import digests
 from kcheck.version import __version__
 
-_FORMAT = 5
+_FORMAT = 7
+
+
+EXPLICIT = ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False)
+"""If the user asks for it."""
+
+DEFAULT = ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True)
+"""Of a run without an option."""
 
 
 def has_solver() -> bool:
@@ -56,8 +64,33 @@ class ConditionReach:
         Args:
             planned: the cases of a run with the master seed ``master``.
         """
+        why_not = self._why_not(spec, device)
+        if why_not:
+            return (), f"{self.option} adds no cases to {spec.op}: {why_not}" if self.option else ""
+        found = self.found(spec, planned, master, device)
+        cases = [case for case, _ in reach_cases(spec, master, found)]
+        where = [(sizes.file, sizes.line) for sizes in found.sizes]
+        part = f"{self.option} did not examine all of {spec.op}: {found.why}" if found.why else ""
+        notes = (_note(spec, cases, where), _never(spec, found.never), part)
+        return cases, "; ".join(filter(None, notes))
+
+    def found(self, spec: OpSpec, planned: Sequence[Case], master: int, device: Device) -> ReachFound:
+        """What the cases are made from. Arguments: as for a call."""
+        if self._why_not(spec, device):
+            return ReachFound()
+        ordinary = [case for case in planned if not is_sampled(spec, case)]
+        recipes = [(case.dims, case.params, case.dtypes, case.layouts, case.values) for case in ordinary]
+        files = sorted(digests(spec).items())
+        key = f"reach {_FORMAT} {__version__} {self.limits} {self.option} {master} {files} {spec!r} {recipes}"
+        cache = ObjectCache(settings(os.environ).cache / "reach")
+        if not cache.has_value(key):
+            cache.store(key, self._searched(spec, ordinary, master, device))
+        found: ReachFound | None = cache.load(key)
+        return found or ReachFound()
+
+    def _why_not(self, spec: OpSpec, device: Device) -> str:
         called = any(drawn.name == "from" for array in spec.inputs.values() for drawn in array.values)
-        why_not = (
+        return (
             "the device is not cpu"
             if device.name != "cpu"
             else "it is not a kernel"
@@ -68,39 +101,27 @@ class ConditionReach:
             if called
             else ""
         )
-        if why_not:
-            return (), f"{self.option} adds no cases to {spec.op}: {why_not}" if self.option else ""
-        ordinary = [case for case in planned if not is_sampled(spec, case)]
-        recipes = [(case.dims, case.params, case.dtypes, case.layouts, case.values) for case in ordinary]
-        files = sorted(digests(spec).items())
-        key = f"reach {_FORMAT} {__version__} {self.limits} {master} {files} {spec!r} {recipes}"
-        cache = ObjectCache(settings(os.environ).cache / "reach")
-        if not cache.has_value(key):
-            cache.store(key, self._searched(spec, ordinary, master, device))
-        found, never, why = cache.load(key) or ((), (), "")
-        cases = _cases(spec, master, found)
-        where = [(sizes.file, sizes.line) for sizes in found]
-        part = f"{self.option} did not look at all of {spec.op}: {why}" if why else ""
-        notes = (_note(spec, cases, where), _never(spec, never), part)
-        return cases, "; ".join(filter(None, notes))
 
-    def _searched(
-        self, spec: OpSpec, planned: Sequence[Case], master: int, device: Device
-    ) -> tuple[tuple[Reaches, ...], tuple[tuple[str, int], ...], str]:
-        """Sizes, and with the option, the branches that no size takes both ways, and why it did not look at all of
-        the kernels."""
+    def _searched(self, spec: OpSpec, planned: Sequence[Case], master: int, device: Device) -> ReachFound:
+        """Sizes, and with the option, the branches that no size takes both ways."""
         from kcheck.prover.goals import reached_sizes  # lazy: imports the compiler of PTX
         from kcheck.prover.unreached import reach_answers
 
-        found = tuple(reached_sizes(self.limits, spec, device, planned, master))
-        known = [*planned, *_cases(spec, master, found)]
-        answers, why = reach_answers(self.limits, spec, device, known) if self.option else ([], "")
-        return found, tuple((answer.place.file, answer.place.line) for answer in answers), why
+        sizes, code = reached_sizes(self.limits, spec, device, planned, master)
+        found = ReachFound(tuple(sizes), tuple(code))
+        if not self.option:
+            return found
+        known = [*planned, *(case for case, _ in reach_cases(spec, master, found))]
+        answers, why = reach_answers(self.limits, spec, device, known)
+        never = tuple((answer.place.file, answer.place.line) for answer in answers)
+        return replace(found, never=never, why=why)
 
 
-def _cases(spec: OpSpec, master: int, found: Sequence[Reaches]) -> list[Case]:
+def reach_cases(spec: OpSpec, master: int, found: ReachFound) -> list[tuple[Case, Reaches]]:
+    """The cases of a run with a master seed, and what each is for."""
     builder = ReachCases(spec, master)
-    return [case for number, sizes in enumerate(found) if (case := builder.case(sizes, number)) is not None]
+    made = ((builder.case(sizes, number), sizes) for number, sizes in enumerate(found.sizes))
+    return [(case, sizes) for case, sizes in made if case is not None]
 
 
 def _note(spec: OpSpec, found: Sequence[Case], places: Sequence[tuple[str, int]]) -> str:

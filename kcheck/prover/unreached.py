@@ -1,7 +1,7 @@
 """Lines and branches of a kernel that no known case reaches, and what reaches them (:mod:`kcheck.prover.goals`).
 
-An answer is about every kernel that the cases of a spec may launch. That nothing reaches a line is said only where
-the solver has proved it for each of them, and all of them were looked at to the end.
+An answer is about every kernel that the cases of a spec may launch. ``never`` is a proof for each of them: the
+solver has found that the conditions cannot hold together, and all of the kernels were executed to the end.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def reach_answers(
         every = variants(spec, device) if spec.launcher is None else launcher_variants(spec, device)
         for number, variant in enumerate(islice(every, limits.kernels + 1)):
             if number == limits.kernels or steps <= 0:
-                why = "the spec has more compiled kernels than are looked at"
+                why = "the spec has more compiled kernels than kcheck examines"
                 break
             steps -= asked.add(variant, [case for case in known if variant.has_constants_of(case)], steps)
     except Unsupported as error:
@@ -202,7 +202,7 @@ class _Answers:
             elif place in self._seen or not place.branch:
                 yield ReachAnswer(place, "never")
             else:
-                yield ReachAnswer(place, "undecided", reason="the code that is looked at has no branch there")
+                yield ReachAnswer(place, "undecided", reason="the compiled code has no branch there")
 
 
 _CONTENTS_DECIDE = "what arrays contain decides"

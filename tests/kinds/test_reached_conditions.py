@@ -144,6 +144,10 @@ def test_these_cases_are_told_replayed_and_left_out(tmp_path: Path) -> None:
     spread = project.kcheck("run", "--device", "cpu", "--no-store", "-j2")
     assert smallest == [line for line in spread.stdout.splitlines() if "smallest" in line]
     assert project.kcheck("run", "--device", "cpu", "--no-store", "--no-reach").returncode == 0
+    listed = project.kcheck("cases", "specs/rows.yaml", "-v").stdout
+    assert "\nreach_0 " in listed
+    assert "reach_0 is for k.cu:5: if (n == 1777) v += 1;\nN is compared with 1777 (k.cu:5)\n" in listed
+    assert "reach_0" not in project.kcheck("cases", "specs/rows.yaml").stdout
     refused = project.kcheck("run", "--reach", "--shard", "1/2")
     assert refused.returncode == 2
     assert "--reach and --shard cannot be combined" in refused.stderr
