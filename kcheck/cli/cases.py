@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import linecache
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,13 +38,23 @@ _GAP = "  "
     default="text",
     help="Format of the list (default: text).",
 )
-def command(path: Path, profile: str, cases: int | None, seed: int | None, keyword: str, form: str) -> int:
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Also list the cases that meet conditions in the kernel, with these conditions, and the sizes in its "
+    'code (compiles the kernel; pip install "kcheck[prove]").',
+)
+def command(
+    path: Path, *, profile: str, cases: int | None, seed: int | None, keyword: str, form: str, verbose: bool
+) -> int:
     """List the cases of a spec without running them.
 
     \b
       kcheck cases specs/softmax.yaml
       kcheck cases specs/softmax.yaml -k float16
       kcheck cases specs/softmax.yaml --format json
+      kcheck cases specs/softmax.yaml -v
 
     To run one of them: `kcheck run SPEC --case-seed SEED`. To run an example: `kcheck run SPEC -k LABEL`.
     """
@@ -57,14 +69,50 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
     selects = parse_keyword(keyword) if keyword else None
     spec = load_spec(path, profile)
     count = spec.count if cases is None else cases
-    planned = plan(spec, count=count, master=spec.seed if seed is None else seed, huge=True)
+    master = spec.seed if seed is None else seed
+    planned = plan(spec, count=count, master=master, huge=True)
+    reached, rows = _reached(spec, planned, master) if verbose else ((), ())
+    planned = [*planned, *reached]
     chosen = [case for case in planned if selects is None or selects(case.id, spec.tags)]
     if not chosen:
         click.echo("kcheck: nothing selected", err=True)
         return Exit.NOTHING
     for line in _documents(spec, chosen) if form == "json" else _table(chosen):
         click.echo(line)
+    for line in rows if form == "text" else ():
+        click.echo(line)
     return Exit.GOOD
+
+
+def _reached(spec: OpSpec, planned: Sequence[Case], master: int) -> tuple[Sequence[Case], Sequence[str]]:
+    """The cases that a run adds by default, and lines about them: the condition that each of them meets, and the
+    constants that the code has for each dim."""
+    from kcheck.device import choose_for
+    from kcheck.prover.prover import require_solver
+    from kcheck.prover.reach import DEFAULT, ConditionReach, reach_cases
+
+    require_solver("-v")
+    found = ConditionReach(DEFAULT).found(spec, planned, master, choose_for([spec], "cpu"))
+    made = reach_cases(spec, master, found)
+    lines = [""] if made or found.code else []
+    for case, sizes in made:
+        code = linecache.getline(sizes.file, sizes.line).strip() if sizes.file else ""
+        lines.append(f"{case.label} is for {_place(spec, sizes.file, sizes.line)}" + (f": {code}" if code else ""))
+    by_dim: dict[str, dict[tuple[str, int], list[str]]] = {}
+    for size in found.code:
+        places = by_dim.setdefault(size.dim, {}).setdefault((size.word, size.size), [])
+        place = _place(spec, size.file, size.line)
+        if place not in places:
+            places.append(place)
+    for name in (name for name in spec.dims if name in by_dim):
+        known = sorted(by_dim[name].items())
+        shown = ", ".join(f"{word} {size} ({'; '.join(places)})" for (word, size), places in known)
+        lines.append(f"{name} is {shown}")
+    return [case for case, _ in made], lines
+
+
+def _place(spec: OpSpec, file: str, line: int) -> str:
+    return f"{os.path.relpath(file, spec.root)}:{line}" if file and line else "the kernel"
 
 
 def _documents(spec: OpSpec, chosen: Sequence[Case]) -> Iterator[str]:

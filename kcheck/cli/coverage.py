@@ -19,7 +19,8 @@ from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kcheck.generator import Covered
-    from kcheck.model import CodeCoverage, OpSpec
+    from kcheck.model import Case, CodeCoverage, OpSpec
+    from kcheck.prover.unreached import ReachAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,14 @@ class _CoveredSpec:
     Attributes:
         code: the line coverage of the current version of its kernel; None if no stored run has measured it.
         is_old: whether a stored run has measured the line coverage of any version of the kernel.
+        reached: what reaches the lines and branches that no case reached; None: that was not asked.
     """
 
     spec: OpSpec
     cases: Covered
     code: CodeCoverage | None
     is_old: bool
+    reached: Sequence[ReachAnswer] | None = None
 
 
 @click.command("coverage")
@@ -49,6 +52,12 @@ class _CoveredSpec:
     default=5,
     show_default=True,
     help="Maximum number of missing pairs to list.",
+)
+@click.option(
+    "--reach",
+    is_flag=True,
+    help="Also find the sizes that reach lines and branches which no case reached, or prove that none does "
+    '(pip install "kcheck[prove]").',
 )
 @click.option(
     "--format",
@@ -66,6 +75,7 @@ def command(
     profile: str,
     since: datetime | None,
     most: int,
+    reach: bool,
     format_: str,
     output: Path | None,
 ) -> int:
@@ -75,6 +85,7 @@ def command(
     \b
       kcheck coverage
       kcheck coverage specs/softmax.yaml --since 24h
+      kcheck coverage specs/softmax.yaml --reach
       kcheck coverage --format html -o coverage.html
       kcheck coverage --format lcov -o lcov.info
 
@@ -84,12 +95,18 @@ def command(
     from kcheck.cli.measured import specs_of
     from kcheck.cli.specs import none_found, project_specs
 
+    if reach:
+        from kcheck.prover.prover import require_solver
+
+        require_solver("--reach")
+        if format_ not in ("text", "json"):
+            raise click.UsageError(f"--reach and --format {format_} cannot be combined")
     paths = paths or project_specs("coverage")
     specs = specs_of(paths)
     if not specs:
         click.echo(f"kcheck: {none_found(paths, may_recurse=False)}", err=True)
         return Exit.NOTHING
-    text = _written([_covered(spec, since, most) for spec in specs], format_)
+    text = _written([_covered(spec, since, most, reach=reach) for spec in specs], format_)
     if output is None:
         click.echo(text, nl=False)
         return Exit.GOOD
@@ -101,20 +118,38 @@ def command(
     return Exit.GOOD
 
 
-def _covered(spec: OpSpec, since: datetime | None, most: int) -> _CoveredSpec:
+def _covered(spec: OpSpec, since: datetime | None, most: int, *, reach: bool) -> _CoveredSpec:
     from kcheck.generator import covered
+    from kcheck.generator.covered import allowed
     from kcheck.report.reached import combined, is_as_run
     from kcheck.store import Store
 
     with Store.open(Path(spec.root)) as store:
-        cases = covered(spec, store.cases(spec.op, since), most)
+        stored = store.cases(spec.op, since)
+        cases = covered(spec, stored, most)
         runs = store.code_coverage(spec.path, spec.op, since)
     now = [
         coverage
         for coverage, digests in runs
         if all(is_as_run(spec.root, file.path, digests) for file in coverage.files)
     ]
-    return _CoveredSpec(spec, cases, combined(now) if now else None, bool(runs))
+    code = combined(now) if now else None
+    reached = _reached(spec, code, allowed(spec, stored)) if reach and code is not None else None
+    return _CoveredSpec(spec, cases, code, bool(runs), reached)
+
+
+def _reached(spec: OpSpec, code: CodeCoverage, known: Sequence[Case]) -> Sequence[ReachAnswer]:
+    """What reaches the lines and branches of a kernel that its cases did not."""
+    from kcheck.device import choose_for
+    from kcheck.prover.reach import EXPLICIT
+    from kcheck.prover.unreached import UnreachedPlace, reach_answers
+
+    places = [
+        UnreachedPlace(os.path.join(spec.root, file.path), line, branch)
+        for file in code.files
+        for line, branch in sorted([*((n, False) for n in file.missed), *((n, True) for n in file.one_sided)])
+    ]
+    return reach_answers(EXPLICIT, spec, choose_for([spec], "cpu"), known, places)[0] if places else ()
 
 
 def _written(found: Sequence[_CoveredSpec], format_: str) -> str:
@@ -136,7 +171,33 @@ def _document(found: _CoveredSpec) -> dict[str, object]:
     from kcheck.generator.grid_limits import unreached_limits
 
     code, limits = None if found.code is None else asdict(found.code), list(unreached_limits(found.spec))
-    return {"spec": found.spec.path, "op": found.spec.op, **asdict(found.cases), "limits": limits, "code": code}
+    document = {
+        "spec": found.spec.path,
+        "op": found.spec.op,
+        **asdict(found.cases),
+        "limits": limits,
+        "code": code,
+    }
+    if found.reached is not None:
+        document["reach"] = [_reach_document(found.spec, answer) for answer in found.reached]
+    return document
+
+
+def _reach_document(spec: OpSpec, answer: ReachAnswer) -> dict[str, object]:
+    """What reaches a place. ``verdict``: ``sizes``, ``contents`` (they may reach it, if the contents of arrays are
+    right, too), ``never`` or ``undecided``."""
+    place, sizes = answer.place, answer.sizes
+    return {
+        "file": os.path.relpath(place.file, spec.root),
+        "line": place.line,
+        "branch": place.branch,
+        "verdict": "contents" if sizes is not None and answer.by_contents else answer.word,
+        "dims": {} if sizes is None else dict(sizes.dims),
+        "params": {} if sizes is None else dict(sizes.params),
+        "dtypes": {} if sizes is None else dict(sizes.dtypes),
+        "values": {} if sizes is None else {name: str(drawn) for name, drawn in sizes.values.items()},
+        "reason": answer.reason,
+    }
 
 
 def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
@@ -189,6 +250,37 @@ def _code_lines(found: _CoveredSpec, label: int, width: int) -> Iterator[str]:
             parts = [f"{both:>3} of {len(file.branches):<3}"]
             parts += [f"one way only: {', '.join(ranges(file.one_sided))}"] if file.one_sided else []
             yield from _row("branches", label, parts, width)
+    yield from _reach_lines(found, label, width)
+
+
+def _reach_lines(found: _CoveredSpec, label: int, width: int) -> Iterator[str]:
+    """For each line and branch that no case reached, what does."""
+    from kcheck.report import plain
+
+    answers = found.reached or ()
+    files = {answer.place.file for answer in answers}
+    for number, answer in enumerate(answers):
+        place = answer.place
+        where = (
+            f"{place.line}:"
+            if len(files) == 1
+            else f"{os.path.relpath(place.file, found.spec.root)}:{place.line}:"
+        )
+        where = f"{where[:-1]}, other way:" if place.branch else where
+        yield from _row("" if number else "reach", label, [plain.line(f"{where} {_what_reaches(answer)}")], width)
+    if any(answer.sizes is not None for answer in answers):
+        yield from _row(
+            "", label, [f"to run cases of such sizes: kcheck run {plain.line(found.spec.path)} --reach"], width
+        )
+
+
+def _what_reaches(answer: ReachAnswer) -> str:
+    if answer.sizes is None:
+        return "no size reaches it" if answer.word == "never" else f"undecided, because {answer.reason}"
+    sizes = answer.sizes
+    given = {**sizes.dims, **sizes.params, **sizes.values}
+    shown = " ".join(f"{name}={value}" for name, value in given.items()) or "any size"
+    return f"{shown}, if the values are right, too" if answer.by_contents else shown
 
 
 def _row(name: str, label: int, parts: Sequence[str], width: int) -> Iterator[str]:

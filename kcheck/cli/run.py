@@ -302,8 +302,7 @@ def _more(wanted: Wanted) -> MoreCases | None:
     """What adds cases that meet conditions in the kernel. A shard has none, because no device has loaded a kernel
     when cases are shared out."""
     with kept():
-        from kcheck.prover.reach import ConditionReach, has_solver
-        from kcheck.prover.reached import ReachLimits
+        from kcheck.prover.reach import DEFAULT, EXPLICIT, ConditionReach, has_solver
 
     if wanted.reach is True:
         from kcheck.prover.prover import require_solver
@@ -312,8 +311,8 @@ def _more(wanted: Wanted) -> MoreCases | None:
     if wanted.reach is False or wanted.shard is not None or not has_solver():
         return None
     if wanted.reach:
-        return ConditionReach(ReachLimits(most=200, kernels=96, steps=200_000, any_dtypes=False), "--reach")
-    return ConditionReach(ReachLimits(most=5, kernels=8, steps=3_000, any_dtypes=True))
+        return ConditionReach(EXPLICIT, "--reach")
+    return ConditionReach(DEFAULT)
 
 
 def _proved(spec: OpSpec) -> Collection[str]:

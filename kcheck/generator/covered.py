@@ -96,6 +96,12 @@ class ShapeClasses:
 Coordinates = tuple[tuple[str, str], ...]
 
 
+def allowed(spec: OpSpec, cases: Iterable[Case]) -> list[Case]:
+    """The cases that the spec still allows."""
+    expander = Expander(spec)
+    return [case for case in cases if _fits(spec, case, expander)]
+
+
 def _fits(spec: OpSpec, case: Case, expander: Expander) -> bool:
     try:
         recall(spec, case, expander)

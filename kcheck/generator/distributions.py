@@ -20,7 +20,7 @@ from kcheck.alignment import ceil_div
 from kcheck.dataclass import dataclass
 from kcheck.generator.rounding import DrawError, DTypeLimits, at_least, below, scalar
 from kcheck.model import DType
-from kcheck.rng import Xorshift128Plus, real
+from kcheck.rng import Xorshift128Plus, derive, real
 
 Drawn: TypeAlias = npt.NDArray[Any]
 
@@ -31,10 +31,54 @@ BOOL_DEFAULT = ("bernoulli", "zeros", "ones", "empty_rows", "empty_tiles")
 """The distributions of a bool array without ``values``: kernels that take a mask break where all of it, a row or a
 tile is false."""
 
-_PALETTE = 8  # places at which infinities and NaN of several arrays coincide
+SHARED = 8
+"""Places at which elements of several arrays coincide."""
+
+_TIES_IN = 10  # one of these cases has ties in every array that may have them
 
 HELD = "held"
 """The distribution of an input whose values come from a snapshot: they were found by a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """What the arrays of a case have in common, as far as their distributions allow: each array makes the same
+    draws from a stream of the palette, in addition to those from its own.
+
+    Attributes:
+        seed: of the streams.
+        shares_specials: infinities and NaN are at the same places.
+    """
+
+    seed: int
+    shares_specials: bool = False
+
+    def stream(self, name: str) -> Xorshift128Plus:
+        """A stream at its beginning."""
+        return Xorshift128Plus(derive(self.seed, name))
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether every array that may have ``ties`` has them in this case, because equal elements of two arrays
+        are rare otherwise."""
+        return self.stream("ties").below(_TIES_IN) == 0
+
+
+def shared_places(stream: Xorshift128Plus, count: int, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """At most SHARED positions in a flat array. Each is at a fraction of the rows and of the columns, so it is the
+    same element of arrays of one shape. In arrays with one axis, it is that of a row and that of a column in turn.
+
+    Args:
+        stream: of a palette.
+        count: how many of them; shape: of the array.
+    """
+    down, across = stream.floats(SHARED)[:count], stream.floats(SHARED)[:count]
+    columns = shape[-1] if shape else 1
+    if len(shape) < 2:
+        across = np.where(np.arange(count) % 2, across, down)
+    rows = math.prod(shape) // columns if columns else 0
+    places: npt.NDArray[np.int64] = (down * rows).astype(np.int64) * columns + (across * columns).astype(np.int64)
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +91,7 @@ class Request:
         dtype: real; for a complex array, that of its parts.
         argument: the evaluated argument: a number, a tuple of numbers, or None.
         nested: for ``sorted``: draws the values to be sorted.
-        palette: draws the places that arrays of the case share; None if they share none.
+        palette: what arrays of the case share; None if they share nothing.
     """
 
     stream: Xorshift128Plus
@@ -55,7 +99,7 @@ class Request:
     dtype: DType
     argument: Any = None
     nested: Callable[[], Drawn] | None = None
-    palette: Xorshift128Plus | None = None
+    palette: Palette | None = None
 
     @property
     def size(self) -> int:
@@ -177,16 +221,21 @@ def _outlier(r: Request) -> Drawn:
 
 
 def _ties(r: Request) -> Drawn:
-    """Two to four distinct values, as the dtype's default draws them."""
-    few = Request(r.stream, (2 + r.stream.below(3),), r.dtype)
+    """Two to four distinct values, as the dtype's default draws them, and 0 is often one of them. A palette gives
+    arrays of one dtype the same values."""
+    stream = r.stream if r.palette is None else r.palette.stream("values")
+    few = Request(stream, (2 + stream.below(3),), r.dtype)
     options = _normal(few) if r.dtype.is_float else _small(few)
+    if stream.below(8):
+        options[0] = 0
     picked: Drawn = options[r.stream.integers(0, options.size - 1, r.size)]
     return picked
 
 
 def _sorted(r: Request) -> Drawn:
     """Each row ascending, NaN last."""
-    nested = r.nested() if r.nested else (_normal(r) if r.dtype.is_float else _small(r))
+    assert r.nested is not None
+    nested = r.nested()
     ascending: Drawn = np.sort(nested.reshape(r.rows, r.row), axis=1)
     return ascending
 
@@ -224,11 +273,10 @@ def _injected(*specials: float) -> Callable[[Request], Drawn]:
     def draw(r: Request) -> Drawn:
         values, places = r.stream.normal(r.size), r.few()
         values[places] = np.array(specials)[r.stream.integers(0, len(specials) - 1, places.size)]
-        if r.palette is not None:
-            # A fraction of the elements is the same element of arrays of one size, and the same row of others.
-            shared, words = r.palette.floats(_PALETTE), r.palette.integers(0, 1, _PALETTE)
-            count = min(places.size, _PALETTE)
-            values[(shared[:count] * r.size).astype(np.int64)] = np.array(specials)[words[:count] % len(specials)]
+        if r.palette is not None and r.palette.shares_specials:
+            stream, count = r.palette.stream("specials"), min(places.size, SHARED)
+            shared, words = shared_places(stream, count, r.shape), stream.integers(0, 1, SHARED)
+            values[shared] = np.array(specials)[words[:count] % len(specials)]
         return values
 
     return draw
@@ -365,6 +413,7 @@ class Sampler:
         structure: the axis along which values belong together, so that repeating one of them would break it:
             ``""`` for no axis, ``"row"`` for the last one, ``"axis"`` for the axis of the argument.
         by_element: the values are drawn one after another, so that an array can be drawn piece by piece.
+        independent: an element says nothing about the others, so that a palette may draw some of them.
     """
 
     name: str
@@ -373,37 +422,49 @@ class Sampler:
     imaginary: bool = True
     structure: str = ""
     by_element: bool = False
+    independent: bool = False
 
 
 DISTRIBUTIONS: dict[str, Sampler] = {
     row.name: row
     for row in (
-        Sampler("normal", _normal, by_element=True),
-        Sampler("uniform", _uniform, by_element=True),
-        Sampler("all_negative", lambda r: -_magnitude(r), by_element=True),
-        Sampler("all_positive", _magnitude, by_element=True),
-        Sampler("large", lambda r: _both_signs(r, DTypeLimits(r.dtype).large)),
-        Sampler("tiny", lambda r: _both_signs(r, DTypeLimits(r.dtype).tiny)),
+        Sampler("normal", _normal, by_element=True, independent=True),
+        Sampler("uniform", _uniform, by_element=True, independent=True),
+        Sampler("all_negative", lambda r: -_magnitude(r), by_element=True, independent=True),
+        Sampler("all_positive", _magnitude, by_element=True, independent=True),
+        Sampler("large", lambda r: _both_signs(r, DTypeLimits(r.dtype).large), independent=True),
+        Sampler("tiny", lambda r: _both_signs(r, DTypeLimits(r.dtype).tiny), independent=True),
         Sampler("offset", _offset),
         Sampler("cancelling", _cancelling),
         Sampler("spikes", _spikes),
         Sampler("outlier", _outlier),
         Sampler("ties", _ties, discrete=True),
         Sampler("sorted", _sorted, discrete=True),
-        Sampler("extreme", _extreme),
-        Sampler("subnormal", _subnormal),
-        Sampler("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False, by_element=True),
-        Sampler("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False, by_element=True),
-        Sampler("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False, by_element=True),
-        Sampler("choice", _choice, discrete=True, by_element=True),
+        Sampler("extreme", _extreme, independent=True),
+        Sampler("subnormal", _subnormal, independent=True),
+        Sampler(
+            "zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False, by_element=True, independent=True
+        ),
+        Sampler(
+            "ones", lambda r: _constant(r, 1), discrete=True, imaginary=False, by_element=True, independent=True
+        ),
+        Sampler(
+            "constant",
+            lambda r: _constant(r, r.argument),
+            discrete=True,
+            imaginary=False,
+            by_element=True,
+            independent=True,
+        ),
+        Sampler("choice", _choice, discrete=True, by_element=True, independent=True),
         Sampler("nan_injected", _injected(math.nan)),
         Sampler("inf_injected", _injected(math.inf, -math.inf)),
         Sampler("empty_rows", _empty_rows, discrete=True, imaginary=False, structure="row"),
         Sampler("empty_tiles", _empty_tiles, discrete=True, imaginary=False, structure="row"),
-        Sampler("integers", _integers, discrete=True, by_element=True),
+        Sampler("integers", _integers, discrete=True, by_element=True, independent=True),
         Sampler("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
         Sampler("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),
-        Sampler("bernoulli", _bernoulli, discrete=True, by_element=True),
+        Sampler("bernoulli", _bernoulli, discrete=True, by_element=True, independent=True),
         Sampler("offsets", _offsets, discrete=True, imaginary=False, structure="row"),
         Sampler("probabilities", _probabilities, imaginary=False, structure="axis"),
     )

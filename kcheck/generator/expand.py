@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kcheck.errors import SpecError
 from kcheck.generator.corners import Corners, corner_of
-from kcheck.generator.distributions import sign_of_offset
+from kcheck.generator.distributions import Palette, sign_of_offset
 from kcheck.generator.far import MOST_ROWS, far_axis
 from kcheck.generator.huge import HUGE, HugeSizes, huge_count
 from kcheck.generator.layouts import ArrayGeometry, geometry
@@ -76,8 +77,9 @@ class Expander:
             name: stated.dtypes.get(name) or _stream(seed, "dtypes", name).choice(variable.choices)
             for name, variable in spec.dtypes.items()
         }
+        ties = Palette(derive(seed, "palette")).has_ties
         values = {
-            name: self._distribution(seed, array, stated, element_type(array, dtypes))
+            name: self._distribution(seed, array, stated, element_type(array, dtypes), ties)
             for name, array in spec.inputs.items()
         }
         layouts: dict[str, str] = {}
@@ -148,10 +150,10 @@ class Expander:
         """Whether a param, such as a flag, has few values, so that each is combined with everything else."""
         return 1 < len(self._spec.params[name].values) <= MOST_CHOICES
 
-    def _distribution(self, seed: int, array: Input, stated: Example, dtype: DType) -> Distribution:
+    def _distribution(self, seed: int, array: Input, stated: Example, dtype: DType, ties: bool) -> Distribution:
         stream = _stream(seed, "values", array.name)
         given = stated.values.get(array.name)
-        chosen = resolve(array.values, dtype, stream) if given is None else concrete(given, stream)
+        chosen = resolve(array.values, dtype, stream, ties=ties) if given is None else concrete(given, stream)
         try:
             check_legal(chosen, dtype)
         except DrawError as error:
@@ -251,14 +253,12 @@ def geometry_stream(seed: int, array: str, layout: str) -> Xorshift128Plus:
     return Xorshift128Plus(derive(derive(seed, f"layouts/{array}"), layout))
 
 
-def palette_stream(case: Case) -> Xorshift128Plus | None:
-    """The stream for places that infinities and NaN of several arrays share; None in every other case, and if only
-    one array has any."""
+def palette_of(case: Case) -> Palette:
+    """What the arrays of a case share. In half of the cases with infinities or NaN in several arrays, some of
+    these are at the same places."""
+    palette = Palette(derive(case.seed, "palette"))
     injected = [name for name, drawn in case.values.items() if drawn.name in ("inf_injected", "nan_injected")]
-    if len(injected) < 2:
-        return None
-    stream = Xorshift128Plus(derive(case.seed, "palette"))
-    return stream if stream.below(2) else None
+    return replace(palette, shares_specials=len(injected) > 1 and palette.stream("sharing").below(2) == 1)
 
 
 def data_stream(seed: int, array: str) -> Xorshift128Plus:

@@ -17,7 +17,7 @@ from kcheck.generator.expand import (
     drawn_shape,
     element_type,
     geometry_stream,
-    palette_stream,
+    palette_of,
     place_of,
     rounded_param,
     shape_of,
@@ -198,7 +198,7 @@ def _values(
         with limited(f"{distribution.argument} for input {array.name!r}", limit):
             return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
     try:
-        return draw(distribution, shape, dtype, stream, {**case.dims, **case.params}, palette_stream(case))
+        return draw(distribution, shape, dtype, stream, {**case.dims, **case.params}, palette_of(case))
     except DrawError as error:
         raise SpecError([_fault(error, case, array, distribution)]) from None
 

@@ -1,17 +1,20 @@
 """Which seeds a run tries: the examples, the corners, and the seeds that together cover the most pairs.
 
-Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes, layouts,
-distributions, and listed values of params. Many more seeds are expanded than run. The choice is greedy: each time
-the seed that adds the most untried pairs, the earliest one in a tie. Pairs count twice in code that an earlier
-case runs, because a new specialization of a kernel takes longer to compile than many cases take to run; but only
-until it has paid for itself, because code that is never left would starve what other code shows, such as a dtype.
+Most bugs need one or two conditions at once, so the plan covers pairs of properties: dim classes, dtypes,
+layouts, distributions, and listed values of params. Many more seeds are expanded than run. The choice is
+greedy: each time the seed that adds the most untried pairs, the earliest one in a tie. When no seed adds many
+pairs, a tie is decided by the number of untried triples, then by how few seeds have them. (At the beginning,
+this would prefer distributions that are rare on purpose.) Pairs count twice in code that an earlier case runs,
+because a new specialization of a kernel takes longer to compile than many cases take to run; but only until it
+has paid for itself, because code that is never left would starve what other code shows, such as a dtype.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,13 @@ _MOST_KEPT = 2_000  # cases of a plan that are kept in memory
 _WORTH_OF_COMPILED = 2  # new pairs in code that has to be compiled, for one in code that an earlier case runs
 _PAID_OFF = 10  # cases that run the same code until new code is as good
 
+_MANY = 4  # a case adds many pairs if a quarter of its pairs are untried
+_COMPARED = 32  # candidates that add as many pairs, of which one is chosen by triples
+_RARITY = 0.01  # how much more a triple counts that only one candidate has
+_MOST_TRIPLES = 5_000  # of factors; if there are more, these are a regular sample
+_MOST_COUNTED = 500_000  # triples of candidates that are counted to find out which ones are rare
+_MOST_NUMBERS = 1 << 22
+
 Numbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 """The numbers of generated cases: 12 is that of ``iter_12``, and -1 that of the first corner."""
 
@@ -44,6 +54,12 @@ Pairs = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
 """For each candidate, the number of its code; for each code, how many cases run it."""
+
+Table = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
+"""A row for each case: the numbers of its properties, or of its pairs."""
+
+Places = np.ndarray[tuple[int], np.dtype[np.intp]]
+"""The numbers of candidates."""
 
 
 def plan(spec: OpSpec, *, count: int, master: int, huge: bool = False) -> Sequence[Case]:
@@ -138,7 +154,8 @@ def case_of_seed(spec: OpSpec, seed: int) -> Case:
 def _covering(
     expander: Expander, code_of: CodeOf | None, tried: Iterable[Case], candidates: Iterable[Case], count: int
 ) -> list[int]:
-    """The indices of ``count`` candidates, chosen greedily by untried pairs, and by whether their code is new."""
+    """The indices of ``count`` candidates, chosen greedily by untried pairs, then triples, and by whether their
+    code is new."""
     if not count:
         return []
     tried, candidates = tuple(tried), tuple(candidates)
@@ -157,10 +174,15 @@ def _covering(
     gains = untried[table].sum(axis=1)
     users = _users(table, len(ids))
     codes, uses = _codes(code_of, tried, candidates)
+    factors = len(expander.coordinates(candidates[0]))
+    triples = _Triples(np.stack([*covered, *table])[:, :factors], len(covered))
     chosen: list[int] = []
     while len(chosen) < count:
         worth = np.where((uses > 0) & (uses < _PAID_OFF), _WORTH_OF_COMPILED, 1)[codes]
-        best = int(np.argmax((gains + 1) * worth))
+        values = (gains + 1) * worth
+        compared = _COMPARED if _MANY * gains.max() < table.shape[1] else 1
+        best = triples.best(np.flatnonzero(values == values.max())[:compared])
+        triples.cover(best)
         chosen.append(best)
         uses[codes[best]] += 1
         for pair in table[best]:
@@ -169,6 +191,52 @@ def _covering(
                 gains[users[pair]] -= 1
         gains[best] = -1
     return chosen
+
+
+class _Triples:
+    """The triples of properties that no chosen case has, of three different factors.
+
+    Args:
+        properties: a row for each case that is tried already, then for each candidate: the number of its property
+            in each factor.
+        tried: how many rows are of the former.
+    """
+
+    def __init__(self, properties: Table, tried: int) -> None:
+        cases, factors = properties.shape
+        columns = [np.unique(column, return_inverse=True)[1] for column in properties.T]
+        self._properties = np.stack(columns, axis=1).astype(np.int64) if columns else properties
+        self._tried = tried
+        step = 1 + math.comb(factors, 3) // _MOST_TRIPLES
+        axes = [*islice(combinations(range(factors), 3), 0, None, step)]
+        self._axes = np.array(axes, np.int64).reshape(-1, 3).T
+        self._sizes = (self._properties.max(axis=0) + 1)[self._axes]
+        numbers = self._sizes.prod(axis=0)
+        self._starts = np.cumsum(numbers) - numbers
+        # Where there are more numbers than this, two triples may have the same one, and count as one.
+        self._most = max(1, min(int(numbers.sum()), _MOST_NUMBERS))
+        counted = min(cases, tried + 1 + _MOST_COUNTED // max(1, len(axes)))
+        counts = np.bincount(self._of(np.arange(tried, counted)).reshape(-1), minlength=self._most)
+        self._worth = 1 + _RARITY / np.maximum(counts, 1)
+        self._worth[self._of(np.arange(tried))] = 0
+
+    def _of(self, rows: Places) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        """The numbers of the triples of cases, a row for each."""
+        one, other, third = (self._properties[rows][:, axis] for axis in self._axes)
+        _, others, thirds = self._sizes
+        numbers: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+        numbers = (((one * others + other) * thirds + third) + self._starts) % self._most
+        return numbers
+
+    def best(self, candidates: Places) -> int:
+        """The candidate that adds the most."""
+        if candidates.size == 1:
+            return int(candidates[0])
+        return int(candidates[np.argmax(self._worth[self._of(candidates + self._tried)].sum(axis=1))])
+
+    def cover(self, candidate: int) -> None:
+        """Choose a candidate."""
+        self._worth[self._of(np.array([candidate + self._tried]))] = 0
 
 
 def _codes(code_of: CodeOf | None, tried: Sequence[Case], candidates: Sequence[Case]) -> tuple[Codes, Codes]:
@@ -181,9 +249,7 @@ def _codes(code_of: CodeOf | None, tried: Sequence[Case], candidates: Sequence[C
     return np.array(codes, np.int64), np.bincount(known, minlength=len(numbers)).astype(np.int64)
 
 
-def _users(
-    table: np.ndarray[tuple[int, ...], np.dtype[np.int32]], pairs: int
-) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]]:
+def _users(table: Table, pairs: int) -> list[Places]:
     """For each pair, which candidates have it."""
     order = np.argsort(table, axis=None, kind="stable")
     bounds = np.searchsorted(table.reshape(-1)[order], np.arange(1, pairs))

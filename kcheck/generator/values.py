@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kcheck.generator.distributions import (
     ADVERSARIAL,
     BOOL_DEFAULT,
     DISTRIBUTIONS,
     HELD,
+    SHARED,
     Drawn,
+    Palette,
     Request,
+    shared_places,
 )
 from kcheck.generator.rounding import Array, DrawError, component, round_to
 from kcheck.model import FLOAT_DEFAULT, Distribution, DType
@@ -22,18 +26,26 @@ from kcheck.rng import Xorshift128Plus
 from kcheck.symbolic import ExpressionError, evaluate, parse
 
 _PART = 1 << 20  # elements that are drawn at a time, so that a large array takes little memory
+_SHARE = 4  # a palette draws at most one of these elements
 
 
-def resolve(declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift128Plus) -> Distribution:
+def resolve(
+    declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift128Plus, *, ties: bool = False
+) -> Distribution:
     """The one distribution that a case uses: drawn from the declared ones, or from the default of the dtype.
 
     Args:
         stream: the array's stream ``values/<array>``.
+        ties: choose ``ties`` if the array may have them.
 
     Returns:
         A concrete one: ``adversarial``, also inside ``sorted``, is replaced by what it draws.
     """
-    return concrete(stream.choice(declared or defaults(dtype)), stream)
+    options = declared or defaults(dtype)
+    for option in options if ties else ():
+        if option.name in ("ties", "adversarial"):
+            return Distribution("ties", None, option.span)
+    return concrete(stream.choice(options), stream)
 
 
 def defaults(dtype: DType) -> tuple[Distribution, ...]:
@@ -100,7 +112,7 @@ def draw(
     dtype: DType,
     stream: Xorshift128Plus,
     env: Mapping[str, int | float | bool],
-    palette: Xorshift128Plus | None = None,
+    palette: Palette | None = None,
 ) -> Array:
     """Draw an array's values.
 
@@ -108,7 +120,7 @@ def draw(
         distribution: concrete, and not ``from``.
         stream: the array's stream ``data/<array>``.
         env: dims and params, for arguments that are expressions.
-        palette: a stream for the places that arrays of the case share, at its beginning; None if they share none.
+        palette: what arrays of the case share; None if they share nothing.
 
     Returns:
         A C-contiguous array of this shape and dtype. A complex one is two draws, the real part first, unless
@@ -120,29 +132,56 @@ def draw(
     check_legal(distribution, dtype)
     part = component(dtype)
 
-    def drawn_of(shape: tuple[int, ...]) -> Array:
-        drawn = _unrounded(distribution, shape, part, stream, env, palette).reshape(shape)
+    def rounded(drawn: Drawn) -> Array:
         if part.is_float:
             return round_to(drawn.astype(np.float64, copy=False), part)
         return drawn.astype(part.numpy, copy=False)
 
-    def elements() -> Array:
+    def drawn_of(shape: tuple[int, ...]) -> Array:
+        return rounded(_unrounded(distribution, shape, part, stream, env, palette).reshape(shape))
+
+    def elements(name: str) -> Array:
         size = math.prod(shape)
         if size <= _PART or not is_by_element(distribution):
-            return drawn_of(shape)
-        whole = np.empty(size, part.numpy)
-        for start in range(0, size, _PART):
-            whole[start : start + _PART] = drawn_of((min(_PART, size - start),))
+            whole = drawn_of(shape).reshape(-1)
+        else:
+            whole = np.empty(size, part.numpy)
+            for start in range(0, size, _PART):
+                whole[start : start + _PART] = drawn_of((min(_PART, size - start),))
+        if palette is not None:
+            places, shared = _shared(distribution, shape, part, palette.stream(name), env)
+            whole[places] = rounded(shared)
         return whole.reshape(shape)
 
-    drawn = elements()
+    drawn = elements("elements")
     if dtype.kind != "complex":
         return drawn
     both = np.zeros(shape, dtype.numpy)
     both.real = drawn
     if DISTRIBUTIONS[distribution.name].imaginary:
-        both.imag = elements()
+        both.imag = elements("imaginary")
     return both
+
+
+def _shared(
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: DType,
+    stream: Xorshift128Plus,
+    env: Mapping[str, int | float | bool],
+) -> tuple[npt.NDArray[np.int64], Drawn]:
+    """The positions of the elements that a palette draws, and these elements. They follow the same law as the
+    others, and are equal in arrays of the same distribution and dtype. There are none if the values of an array
+    depend on each other.
+
+    Args:
+        stream: of the palette.
+        shape: of the array.
+    """
+    is_independent = distribution.name in DISTRIBUTIONS and DISTRIBUTIONS[distribution.name].independent
+    count = min(SHARED, math.prod(shape) // _SHARE) if is_independent else 0
+    places = shared_places(stream, count, shape)
+    return places, _unrounded(distribution, (SHARED,), dtype, stream, env, None)[:count] if count else np.empty(0)
 
 
 def _unrounded(
@@ -151,12 +190,21 @@ def _unrounded(
     dtype: DType,
     stream: Xorshift128Plus,
     env: Mapping[str, int | float | bool],
-    palette: Xorshift128Plus | None,
+    palette: Palette | None,
 ) -> Drawn:
     argument = distribution.argument
-    if isinstance(argument, Distribution):
-        nested = argument
-        request = Request(stream, shape, dtype, None, lambda: _unrounded(nested, shape, dtype, stream, env, None))
+    if distribution.name == "sorted":
+        usual = Distribution("normal" if dtype.is_float else "integers")
+        nested = argument if isinstance(argument, Distribution) else usual
+
+        def unsorted() -> Drawn:
+            values = _unrounded(nested, shape, dtype, stream, env, palette).reshape(-1)
+            if palette is not None:
+                places, shared = _shared(nested, shape, dtype, palette.stream("elements"), env)
+                values[places] = shared
+            return values
+
+        request = Request(stream, shape, dtype, None, unsorted)
     else:
         request = Request(stream, shape, dtype, evaluated(argument, env), palette=palette)
     return DISTRIBUTIONS[distribution.name].draw(request)

@@ -25,6 +25,7 @@ from kcheck.prover.model import (
     SymbolicTrap,
     Trace,
     Unsupported,
+    Visit,
     Widening,
 )
 from kcheck.prover.prover import Prover
@@ -129,6 +130,7 @@ class SymbolicExecution:
         self.live = liveness.analyze(cfg)
         self.recording = True
         self._notes_decisions = notes_decisions
+        self._visited: set[tuple[object, Formula, Formula | None]] = set()
         self.inside: tuple[int, ...] = ()
         self.divergent = self.trace.divergent
         self._function = function
@@ -246,6 +248,7 @@ class SymbolicExecution:
             self.steps += 1
             if self.steps > self._most_steps:
                 raise Unsupported("the kernel is too long", operation)
+            self._note_visit(operation, registers, path)
             stops = self._step(operation, registers, path, n, loops)
             if stops is not None:
                 path = self.terms.all((path, stops))
@@ -253,6 +256,7 @@ class SymbolicExecution:
         end = block.terminator
         if end is None:
             return [Edge(n, s, path, registers) for s in block.successors]
+        self._note_visit(end, registers, path)
         if isinstance(end, Call):
             raise Unsupported("it waits for other blocks", end)
         if end.opcode == "bra":
@@ -291,6 +295,17 @@ class SymbolicExecution:
     def _note_branch(self, end: Instruction, condition: Formula, path: Formula, n: int) -> None:
         if self.recording:
             self.trace.branches.append(SymbolicBranch(end, condition, path, n))
+
+    def _note_visit(self, operation: Operation, registers: Registers, path: Formula) -> None:
+        """Note an instruction, unless it is one more of a line under the same condition."""
+        if not (self._notes_decisions and self.recording):
+            return
+        condition = None if operation.guard is None else self._predicate(operation, registers)
+        place: object = operation.loc or operation.line
+        key = (place if condition is None else id(operation), path, condition)
+        if key not in self._visited:
+            self._visited.add(key)
+            self.trace.visits.append(Visit(operation, path, condition))
 
     def _barrier(self, end: Instruction, registers: Registers, path: Formula, n: int) -> None:
         problem = ""

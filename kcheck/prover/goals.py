@@ -14,16 +14,17 @@ from kcheck.generator.distributions import ADVERSARIAL
 from kcheck.generator.values import defaults
 from kcheck.model import DTYPES, Case, Choices, Distribution, Input, OpSpec, Range
 from kcheck.prover.kernel import Question, execute
+from kcheck.prover.launched import launcher_variants
 from kcheck.prover.model import Unsupported
 from kcheck.prover.prover import Answer, ProofTimeout, Prover
-from kcheck.prover.reached import ReachCases, Reaches, ReachLimits
-from kcheck.prover.terms import UNIFORM, Atom, Formula, Poly, Terms
+from kcheck.prover.reached import CodeSize, ReachCases, Reaches, ReachLimits
+from kcheck.prover.terms import UNIFORM, Atom, Formula, Poly, Terms, atoms_below
 from kcheck.prover.variants import SpecVariant, variants, variants_of
 from kcheck.ptx.syntax.ast import Operation
 from kcheck.rng import derive
 
-_SECONDS = 60.0  # a guard against endless questions, never reached: what limits them is their number and steps
-_STEPS = 40_000
+SECONDS = 60.0  # a guard against endless questions, never reached: what limits them is their number and steps
+STEPS = 40_000
 _MOST_GOALS = 250
 _MOST_QUESTIONS = 120
 _SAMPLES = 48
@@ -41,10 +42,11 @@ _FIRST = ("normal", "large", "ties", "spikes")
 
 def reached_sizes(
     limits: ReachLimits, spec: OpSpec, device: Device, planned: Sequence[Case], master: int
-) -> list[Reaches]:
-    """Sizes and params that meet conditions which no planned case meets."""
+) -> tuple[list[Reaches], list[CodeSize]]:
+    """Sizes and params that meet conditions which no planned case meets; and the sizes that the code has."""
     builder, steps = ReachCases(spec, master), limits.steps
     found: list[Reaches] = []
+    code: dict[CodeSize, None] = {}
     cases: list[Case] = []
     # The run itself reports a kernel that does not compile; one that has no model has no such cases.
     with contextlib.suppress(Unsupported, ProofTimeout, KernelError, PtxError, SpecError):
@@ -52,35 +54,41 @@ def reached_sizes(
             if steps <= 0:
                 break
             known = [case for case in (*planned, *cases) if variant.has_constants_of(case)]
-            taken, proposed = _searched(variant, known, steps, limits.most)
+            taken, proposed, sizes_in_code = _searched(variant, known, steps, limits.most)
             steps -= taken
+            code |= dict.fromkeys(sizes_in_code)
             for sizes in proposed:
                 case = builder.case(sizes, len(found))
                 if case is not None and len(found) < limits.most:
                     found.append(sizes)
                     cases.append(case)
-    return found
+    return found, list(code)
 
 
 def _variants(limits: ReachLimits, spec: OpSpec, device: Device, planned: Sequence[Case]) -> Iterator[SpecVariant]:
     """The kernels of the planned cases; without ``any_dtypes``, then those of all other cases."""
+    if spec.launcher is not None:
+        yield from launcher_variants(spec, device)
+        return
     small = sorted(planned, key=lambda case: math.prod(max(size, 1) for size in case.dims.values()))
     yield from variants_of(spec, device, small, any_dtypes=limits.any_dtypes)
     if not limits.any_dtypes:
         yield from variants(spec, device)
 
 
-def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int) -> tuple[int, Sequence[Reaches]]:
-    """The steps that it took to execute a kernel, and sizes."""
+def _searched(
+    variant: SpecVariant, known: Sequence[Case], steps: int, most: int
+) -> tuple[int, Sequence[Reaches], Sequence[CodeSize]]:
+    """The steps that it took to execute a kernel, sizes, and those that the code has."""
     terms = Terms()
-    prover = Prover(terms, _SECONDS)
+    prover = Prover(terms, SECONDS)
     prover.asks = False
     try:
         question = execute(variant, terms, prover, steps)
     except Unsupported:
-        return steps, ()
+        return steps, (), ()
     prover.asks = True
-    search = _GoalSearch(variant, question, known)
+    search = GoalSearch(variant, question, known)
     left = search.rarest_first(search.goals(), _drawn(variant))
     found: list[Reaches] = []
     for turn in range(_VALUES + 1):  # other goals come before other values for the same one
@@ -96,7 +104,65 @@ def _searched(variant: SpecVariant, known: Sequence[Case], steps: int, most: int
                 search.add(sizes)
                 found.append(sizes)
             left.append((goal, operation))
-    return question.steps, tuple(found)
+    return question.steps, tuple(found), tuple(_code_sizes(variant, question))
+
+
+def _code_sizes(variant: SpecVariant, question: Question) -> Iterator[CodeSize]:
+    """The constants that comparisons have for dims."""
+    dims, files = variant.spec.dims, variant.launch.module.tree.files
+    conditions = [(one.operation, one.condition) for one in question.trace.decisions]
+    conditions += [(one.operation, one.condition) for one in question.trace.branches]
+    for operation, condition in conditions:
+        loc = operation.loc
+        file, line = ("", 0) if loc is None else (files.get(loc.file, ""), loc.line)
+        for comparison in _comparisons(condition):
+            for name, word, size in _constants(question.terms, comparison):
+                if name in dims:
+                    yield CodeSize(name, word, size, file, line)
+
+
+def _comparisons(condition: Formula) -> Iterator[Formula]:
+    if condition.kind == "cmp":
+        yield condition
+    else:
+        for part in condition.arguments:
+            if isinstance(part, Formula):
+                yield from _comparisons(part)
+
+
+def _constants(terms: Terms, comparison: Formula) -> Iterator[tuple[str, str, int]]:
+    """The variables of a comparison that have a constant, with what the constant is."""
+    _, a, b = comparison.arguments
+    assert isinstance(a, Poly)
+    assert isinstance(b, Poly)
+    rest, alone, others = 0, dict[str, int](), list[tuple[Atom, int]]()
+    for monomial, factor in terms.minus(a, b).terms:
+        if not monomial:
+            rest = factor
+        elif len(monomial) == 1 and monomial[0].kind == "var":
+            alone[str(monomial[0].arguments[0])] = factor
+        else:
+            others += [(atom, factor) for atom in monomial]
+    for name, factor in alone.items():
+        if len(alone) == 1 and not others and rest % factor == 0:
+            yield name, "compared with", -rest // factor
+        elif abs(factor) > 1:
+            yield name, "multiplied by", abs(factor)
+        elif others and all(atom.kind == "div" and _only_variable(atom) == name for atom, _ in others):
+            # A compiler divides by multiplication, and takes the multiple of the quotient for a remainder.
+            yield from ((name, "divided by", abs(by)) for by in {by for _, by in others} if abs(by) > 1)
+    for atom in atoms_below(comparison, set()):
+        if atom.kind in ("div", "mod") and isinstance(atom.arguments[0], Poly):
+            inner, divisor = atom.arguments[0].only_atom, atom.arguments[1]
+            if inner is not None and inner.kind == "var" and isinstance(divisor, int):
+                yield str(inner.arguments[0]), "divided by", divisor
+
+
+def _only_variable(atom: Atom) -> str:
+    """The variable on which alone a term depends; empty if there are several."""
+    inner = [part for part in atom.arguments if isinstance(part, Poly)]
+    names = {str(a.arguments[0]) for part in inner for a in atoms_below(part, set()) if a.kind == "var"}
+    return next(iter(names)) if len(names) == 1 else ""
 
 
 def _drawn(variant: SpecVariant) -> Iterator[Case]:
@@ -109,7 +175,7 @@ def _drawn(variant: SpecVariant) -> Iterator[Case]:
                 yield case
 
 
-class _GoalSearch:
+class GoalSearch:
     """The comparisons of one kernel, and the cases that are known.
 
     Args:
@@ -122,7 +188,9 @@ class _GoalSearch:
         self._tree = variant.launch.module.tree
         self._q = question
         self._terms = question.terms
-        self._known = [_Substitution.of(question, case) for case in planned]
+        self._launched = self._terms.true if question.launched is None else question.launched
+        every = [_Substitution.of(question, case) for case in planned]
+        self._known = [case for case in every if case.may_hold((self._launched,))]
         self._planned = tuple(self._known)
         self.asks_for_values = True
         self._values = {
@@ -155,7 +223,7 @@ class _GoalSearch:
         others = [_Substitution.of(self._q, case) for case in drawn]
 
         def frequency(goal: tuple[Formula, Operation]) -> int:
-            uniform = [part for part in self._parts(goal[0]) if part.level <= UNIFORM]
+            uniform = [part for part in self.parts(goal[0]) if part.level <= UNIFORM]
             return sum(other.may_hold(uniform) for other in others)
 
         return sorted(left, key=frequency)
@@ -163,18 +231,22 @@ class _GoalSearch:
     def is_reached(self, goal: Formula) -> bool:
         """Whether known cases have a thread for which the goal holds. If contents of arrays decide, too, and
         ``asks_for_values``, the cases must have several distributions of them."""
-        if not self._may_hold(goal, self._known):
+        if not self.may_hold_at(goal, self._known):
             return False
         return not self.asks_for_values or self._other_values(goal) is None
 
     def _is_common(self, goal: Formula) -> bool:
         """Whether the sizes of many planned cases allow the goal: their distributions are enough."""
-        uniform = [part for part in self._parts(goal) if not _depends_on(_UNKNOWN, part) and part.level <= UNIFORM]
+        uniform = [part for part in self.parts(goal) if not depends_on(_UNKNOWN, part) and part.level <= UNIFORM]
         return _SHARE * sum(case.may_hold(uniform) for case in self._planned) >= len(self._planned) > 0
 
-    def _may_hold(self, goal: Formula, cases: Sequence[_Substitution]) -> bool:
+    def is_known(self, goal: Formula) -> bool:
+        """Whether the goal may hold for some thread of a known case, as far as sizes decide."""
+        return self.may_hold_at(goal, self._known)
+
+    def may_hold_at(self, goal: Formula, cases: Sequence[_Substitution]) -> bool:
         """Whether the goal may hold for some thread of one of these cases, as far as sizes decide."""
-        parts = [part for part in self._parts(goal) if not _depends_on(_UNKNOWN, part)]
+        parts = [part for part in self.parts(goal) if not depends_on(_UNKNOWN, part)]
         uniform = [part for part in parts if part.level <= UNIFORM]
         near = [case for case in cases if case.may_hold(uniform)]
         if len(uniform) == len(parts) or not near:
@@ -183,16 +255,21 @@ class _GoalSearch:
         if any(case.some_thread(parts) for case in chosen):
             return True
         asked = (*parts, self._terms.any(case.condition for case in near))
-        return self._q.prover.together(asked, steps=_STEPS).kind != "no"
+        return self._q.prover.together(asked, steps=STEPS).kind != "no"
 
-    def _parts(self, goal: Formula) -> Iterator[Formula]:
+    def is_never(self, goal: Formula) -> bool:
+        """Whether there are no sizes and params for which the goal holds, whatever arrays contain."""
+        known = [part for part in self.parts(goal) if not depends_on(CONTENTS, part)]
+        return self._q.prover.together(known, steps=STEPS).kind == "no"
+
+    def parts(self, goal: Formula) -> Iterator[Formula]:
         """The parts of a conjunction, also of one that is written as the opposite of a disjunction."""
         for part in self._terms.conjuncts(goal):
             inner = part.arguments[0] if part.kind == "not" else None
             if isinstance(inner, Formula) and inner.kind == "or":
                 for one in inner.arguments:
                     assert isinstance(one, Formula)
-                    yield from self._parts(self._terms.negated(one))
+                    yield from self.parts(self._terms.negated(one))
             else:
                 yield part
 
@@ -201,13 +278,13 @@ class _GoalSearch:
 
         None if the cases have the distributions that matter most, or if contents do not decide.
         """
-        if not _depends_on(_CONTENTS, goal) or self._is_common(goal):
+        if not depends_on(CONTENTS, goal) or self._is_common(goal):
             return None
         for n in range(min(_VALUES, max(map(len, self._values.values()), default=0))):
             proposed = {name: options[n % len(options)] for name, options in self._values.items()}
             for name, drawn in proposed.items():
                 having = [known for known in self._known if known.values.get(name) == str(drawn)]
-                if not self._may_hold(goal, having):
+                if not self.may_hold_at(goal, having):
                     return proposed
         return None
 
@@ -215,13 +292,13 @@ class _GoalSearch:
         """Sizes for which the goal holds for some thread, if possible one that writes, and small ones if there are
         any."""
         prover, found = self._q.prover, None
-        if prover.together((goal,), steps=_STEPS).kind == "no":
+        if prover.together((goal,), steps=STEPS).kind == "no":
             return None
         # With more elements, it is more likely that one of them meets a condition on contents.
-        least = (self._at_least(_ELEMENTS),) if _depends_on(_CONTENTS, goal) else ()
+        least = (self._at_least(_ELEMENTS),) if depends_on(CONTENTS, goal) else ()
         for more, large in dict.fromkeys(product((self._written, self._terms.true), (*least, self._terms.true))):
             for limit in (*_LIMITS, None):
-                answer = prover.together((goal, more, large, self._up_to(limit)), steps=_STEPS)
+                answer = prover.together((goal, self._launched, more, large, self._up_to(limit)), steps=STEPS)
                 if answer.kind == "yes":
                     found = answer
                 if answer.kind != "no":
@@ -258,8 +335,8 @@ class _GoalSearch:
         free = {name for name, dim in spec.dims.items() if isinstance(dim.domain, Range | Choices)}
         params = {name for name, param in spec.params.items() if param.expr is None}
         return Reaches(
-            {name: value for name, value in answer.values.items() if name in free},
-            {name: value for name, value in answer.values.items() if name in params},
+            {name: answer.values[name] for name in spec.dims if name in free & answer.values.keys()},
+            {name: answer.values[name] for name in spec.params if name in params & answer.values.keys()},
             self._dtypes,
             values,
             "" if loc is None else self._tree.files.get(loc.file, ""),
@@ -277,23 +354,21 @@ def _options(array: Input, dtype: str) -> Sequence[Distribution]:
     return sorted(options, key=lambda drawn: rank.get(drawn.name, len(rank)))
 
 
-_CONTENTS = frozenset({"load", "flag"})
+CONTENTS = frozenset({"load", "flag"})
 """The kinds of terms that depend on contents of arrays: loads, and comparisons of floats."""
-_UNKNOWN = _CONTENTS | {"fresh"}
+_UNKNOWN = CONTENTS | {"fresh"}
 """Those, and what a loop computes."""
 
 
-def _depends_on(kinds: Set[str], value: object) -> bool:
+def depends_on(kinds: Set[str], value: object) -> bool:
     """Whether a term of one of these kinds is in a value or a condition."""
     if isinstance(value, Poly):
-        return any(_depends_on(kinds, atom) for monomial, _ in value.terms for atom in monomial)
+        return any(depends_on(kinds, atom) for monomial, _ in value.terms for atom in monomial)
     if isinstance(value, Atom):
         is_fresh = value.kind == "var" and "#" in str(value.arguments[0])
-        return ("fresh" if is_fresh else value.kind) in kinds or any(
-            _depends_on(kinds, a) for a in value.arguments
-        )
+        return ("fresh" if is_fresh else value.kind) in kinds or any(depends_on(kinds, a) for a in value.arguments)
     return isinstance(value, Formula) and (
-        value.kind in kinds or any(_depends_on(kinds, a) for a in value.arguments)
+        value.kind in kinds or any(depends_on(kinds, a) for a in value.arguments)
     )
 
 

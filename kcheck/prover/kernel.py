@@ -51,6 +51,8 @@ class Question:
     trace: Trace = field(default_factory=Trace)
     steps: int = 0
     """How many instructions were executed."""
+    launched: Formula | None = None
+    """The condition under which a launcher launches it."""
     ordered: bool = True
     """Whether the kernel is assumed to have no races: threads that load one word of shared memory between the same
     barriers then get one value."""
@@ -142,6 +144,7 @@ class _Builder:
         launch = run.path_of(way.launcher, host_values(self.assumed)).launches[way.number]
         kernel = launch.kernel
         self.prover.add(launch.path)
+        self.q.launched = launch.path
         self.assumed.launched(kernel.grid, kernel.block, kernel.shared)
         for value in launch.given:
             if isinstance(value, LauncherArray) and value.is_own:

@@ -117,6 +117,19 @@ class Decision:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Visit:
+    """An instruction that is executed, and the condition to be there.
+
+    Attributes:
+        condition: of its predicate; None if it has none.
+    """
+
+    operation: Operation
+    path: Formula
+    condition: Formula | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Meeting:
     """A barrier, or an instruction for which the lanes of a warp meet (``whole_warp``)."""
 
@@ -132,6 +145,7 @@ class Trace:
     """Everything that an execution with terms recorded.
 
     Attributes:
+        visits: of the instructions of a line under one condition, one; only if decisions are noted.
         counters: by loop, the variable with the number of the iteration.
         scopes: by variable, the loops that it depends on.
         divergent: the loops that threads of a block may leave in different iterations.
@@ -142,6 +156,7 @@ class Trace:
     branches: list[SymbolicBranch] = field(default_factory=list)
     traps: list[SymbolicTrap] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    visits: list[Visit] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
     counters: dict[int, list[Atom]] = field(default_factory=dict)
     scopes: dict[Atom, tuple[int, ...]] = field(default_factory=dict)

@@ -31,6 +31,36 @@ class Reaches:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeSize:
+    """A constant that the kernel's code has for a dim: of each comparison, cases meet both results.
+
+    Attributes:
+        word: what the code does with the dim: ``compared with``, ``divided by`` or ``multiplied by``.
+    """
+
+    dim: str
+    word: str
+    size: int
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReachFound:
+    """What was found in the kernels of a spec.
+
+    Attributes:
+        never: the branches that no size takes both ways, as (file, line).
+        why: why not all of the kernels were examined for these; empty if they were.
+    """
+
+    sizes: tuple[Reaches, ...] = ()
+    code: tuple[CodeSize, ...] = ()
+    never: tuple[tuple[str, int], ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReachLimits:
     """How far to look.
 

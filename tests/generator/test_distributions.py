@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from kcheck.generator.distributions import ADVERSARIAL, DISTRIBUTIONS
+from kcheck.generator.distributions import ADVERSARIAL, DISTRIBUTIONS, Palette
 from kcheck.generator.rounding import DrawError, at_least, below, component, round_to, scalar
 from kcheck.generator.values import check_legal, concrete, draw, free_axes, resolve
 from kcheck.model import DTYPES, INFINITE, Distribution
@@ -164,7 +164,7 @@ def test_a_palette_lets_infinities_and_nan_coincide() -> None:
     shape, dtype = (20, 16), DTYPES["float32"]
 
     def injected(name: str, seed: int, shape: tuple[int, ...] = shape) -> np.ndarray:
-        return draw(Distribution(name), shape, dtype, Xorshift128Plus(seed), {}, Xorshift128Plus(99))
+        return draw(Distribution(name), shape, dtype, Xorshift128Plus(seed), {}, Palette(99, shares_specials=True))
 
     for seed in range(20):
         one, other, nan = (
@@ -181,6 +181,59 @@ def test_a_palette_lets_infinities_and_nan_coincide() -> None:
         assert rows & {place // 16 for place in places(one)}
     alone = draw(Distribution("inf_injected"), shape, dtype, Xorshift128Plus(3), {})
     assert (alone == sample("inf_injected", "float32", shape, seed=3)).all()
+
+
+@pytest.mark.parametrize("name", ["ties", "normal", "uniform", "integers", "all_positive"])
+def test_a_palette_lets_elements_coincide(name: str) -> None:
+    """Arrays of one distribution and size have a few equal elements at the same places, each at its own place in a
+    case; ``ties`` has the same values everywhere. ``sorted`` has the same elements, too."""
+    argument = (-(2**20), 2**20) if name == "integers" else None
+
+    def drawn(seed: int, palette: int, *, ascending: bool = False) -> np.ndarray:
+        of = Distribution(name, argument)
+        of = Distribution("sorted", of) if ascending else of
+        return draw(of, (400,), DTYPES["float32"], Xorshift128Plus(seed), {}, Palette(palette))
+
+    for palette in range(10):
+        one, other = drawn(1, palette), drawn(2, palette)
+        equal = np.flatnonzero(one == other)
+        assert 5 <= equal.size <= (300 if name == "ties" else 8)
+        assert np.intersect1d(one, drawn(3, palette, ascending=True)).size >= (2 if name == "ties" else 5)
+        elsewhere = np.flatnonzero(drawn(1, 99) == drawn(2, 99))
+        assert name == "ties" or not np.array_equal(equal, elsewhere)
+    small = [
+        draw(Distribution("normal"), (3,), DTYPES["float32"], Xorshift128Plus(n), {}, Palette(1)) for n in (1, 2)
+    ]
+    assert not np.intersect1d(*small).size
+
+
+def test_a_palette_keeps_the_law() -> None:
+    """The elements that it draws are as likely as the others."""
+    drawn = [
+        draw(Distribution("normal"), (64,), DTYPES["float64"], Xorshift128Plus(seed), {}, Palette(seed))
+        for seed in range(300)
+    ]
+    assert scipy.stats.kstest(np.concatenate(drawn), scipy.stats.norm.cdf).pvalue > 1e-3
+
+
+def test_ties_often_contain_0() -> None:
+    """So that a condition like ``x == 0`` is met, which no other default distribution does."""
+    having = [bool((sample("ties", "float32", (100,), seed=seed) == 0).any()) for seed in range(200)]
+    assert 120 <= sum(having) <= 175
+
+
+def test_some_cases_have_ties_in_every_array_that_may_have_them() -> None:
+    """One case in 10, in addition to those in which an array draws them by itself."""
+    for declared in ((), (Distribution("ties"), Distribution("normal")), (Distribution("normal"),)):
+        both = [
+            all(
+                resolve(declared, DTYPES["float32"], Xorshift128Plus(n + m), ties=Palette(n).has_ties).name
+                == "ties"
+                for m in (0, 9999)
+            )
+            for n in range(2000)
+        ]
+        assert (sum(both) > 150) == (declared != (Distribution("normal"),))
 
 
 @pytest.mark.parametrize(("dtype", "void"), [("bool", 0), ("int32", 0), ("float32", -math.inf)])
@@ -501,4 +554,4 @@ def test_the_bytes_are_pinned() -> None:
                 drawn = sample(name, dtype, (40, 2), SAMPLES.get(name), seed=42)
                 # A NaN's sign and payload are the platform's own.
                 digest.update(np.where(np.isnan(as_float(drawn)), row.numpy.type(0), drawn).tobytes())
-    assert digest.hexdigest() == "191b5794ee6c9b04"
+    assert digest.hexdigest() == "9d58b1b70c00153e"

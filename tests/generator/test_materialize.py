@@ -70,7 +70,7 @@ def test_every_name_has_the_stream_that_the_spec_language_says(
     materialize(spec, expand(spec, 11))
     inputs = {"x", "w", "i", "p"}
     expected = {f"{kind}/{name}" for kind in ("values", "data", "layouts") for name in inputs}
-    expected |= {"dims/N", "dims/M", "dtypes/T", "params/n", "layouts/y"}
+    expected |= {"dims/N", "dims/M", "dtypes/T", "params/n", "layouts/y", "palette"}
     assert domains == expected
 
 

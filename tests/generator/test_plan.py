@@ -123,6 +123,19 @@ def test_chosen_seeds_cover_more_than_the_first(attention: OpSpec) -> None:
     assert len(chosen) > 1.12 * len(coverage(attention, by_turn))
 
 
+def test_triples_are_covered_after_pairs(build: Callable[..., OpSpec]) -> None:
+    """Once every pair has run, a plan goes on with triples."""
+    values = ("normal", "zeros", "large")
+    layouts = ("contiguous", "strided", "reversed")
+    inputs = {name: {"shape": ("N", "N"), "layouts": layouts, "values": values} for name in ("x", "y")}
+    spec = build({"N": [1, 2, 3, 4]}, inputs=inputs, dtypes=("float32", "float16"))
+    expander, found = Expander(spec), []
+    for seed in range(5):
+        cases = plan(spec, count=60, master=seed)
+        found.append(len({triple for case in cases for triple in combinations(expander.coordinates(case), 3)}))
+    assert sum(found) > 2500  # without that: fewer than 2,400
+
+
 def test_examples_come_first_and_state_what_they_state(attention: OpSpec) -> None:
     """An example's stated parts are taken as they stand, the rest is drawn; its seed is derived from its label."""
     examples = (

@@ -36,11 +36,29 @@ extern "C" __global__ void twice(const float* x, float* y, long long s1, long lo
   if (m < M) y[h * M + m] = 2 * x[h * FIRST + m * SECOND];
 }
 """
+BOUND = """
+extern "C" __global__ void bound(const TYPE* x, const TYPE* b, float* y, int m, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < m * n) y[i] = x[i] OPERATOR b[INDEX] ? 1 : 2;
+}
+"""
+ZERO = """
+extern "C" __global__ void signs(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] OPERATOR 0 ? 1 : -1;
+}
+"""
 REFERENCE = """
 import numpy as np
 
 def merge(a, b):
     return np.logaddexp(a, b)
+
+def bound(x, b):
+    return np.where(x <= b, 1.0, 2.0)
+
+def signs(x):
+    return np.where(x >= 0, 1.0, -1.0)
 """
 
 
@@ -57,6 +75,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
             HEADS.replace("FIRST", "s1").replace("SECOND", "s2"),
             HEADS.replace("FIRST", "M").replace("SECOND", "1"),
         ),
+        *(
+            (name, BOUNDS[name].replace("OPERATOR", "<="), BOUNDS[name].replace("OPERATOR", "<"))
+            for name in BOUNDS
+        ),
+        ("zero", ZERO.replace("OPERATOR", ">="), ZERO.replace("OPERATOR", ">")),
     ):
         for kind, source in (("right", text), ("wrong", other)):
             project.write(f"kernels/{name}_{kind}.cu", source)
@@ -64,7 +87,20 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return project.report("specs", "--no-reach")
 
 
-KERNELS = {"rows": "twice", "pairs": "twice", "merge": "merge", "heads": "twice"}
+BOUNDS = {
+    "elements": BOUND.replace("TYPE", "float").replace("INDEX", "i"),
+    "columns": BOUND.replace("TYPE", "float").replace("INDEX", "i % n"),
+    "integers": BOUND.replace("TYPE", "int").replace("INDEX", "i"),
+}
+"""Two arrays are compared."""
+KERNELS = {
+    "rows": "twice",
+    "pairs": "twice",
+    "merge": "merge",
+    "heads": "twice",
+    **dict.fromkeys(BOUNDS, "bound"),
+    "zero": "signs",
+}
 SPECS = {
     "rows": """
 dims: {M: 1..9, N: 1..90}
@@ -97,6 +133,40 @@ outputs: {y: [B, H, M]}
 launch: {args: [x, y, {stride: [x, 1]}, {stride: [x, 2]}, H, M], grid: [H], block: [64]}
 cases: {count: 12}
 """,
+    "elements": """
+dims: {M: 1..9, N: 1..300}
+reference: references/merge.py:bound
+inputs: {x: [M, N], b: [M, N]}
+outputs: {y: [M, N]}
+launch: {args: [x, b, y, M, N], grid: ["ceildiv(M * N, 64)"], block: [64]}
+cases: {count: 30}
+""",
+    "columns": """
+dims: {M: 1..9, N: 1..300}
+reference: references/merge.py:bound
+inputs: {x: [M, N], b: [N]}
+outputs: {y: [M, N]}
+launch: {args: [x, b, y, M, N], grid: ["ceildiv(M * N, 64)"], block: [64]}
+cases: {count: 30}
+""",
+    "integers": """
+dims: {M: 1..9, N: 1..300}
+reference: references/merge.py:bound
+inputs:
+  x: {shape: [M, N], dtype: int32, values: {integers: [0, 1_000_000_000]}}
+  b: {shape: [M, N], dtype: int32, values: {integers: [0, 1_000_000_000]}}
+outputs: {y: {shape: [M, N], dtype: float32}}
+launch: {args: [x, b, y, M, N], grid: ["ceildiv(M * N, 64)"], block: [64]}
+cases: {count: 30}
+""",
+    "zero": """
+dims: {N: 1..300}
+reference: references/merge.py:signs
+inputs: {x: [N]}
+outputs: {y: [N]}
+launch: {args: [x, y, N], grid: ["ceildiv(N, 64)"], block: [64]}
+cases: {count: 30}
+""",
 }
 
 
@@ -110,10 +180,15 @@ cases: {count: 12}
             "heads",
             lambda case: case["layouts"]["x"] == "swapped" and min(case["dims"]["H"], case["dims"]["M"]) > 1,
         ),
+        ("elements", lambda case: case["values"]["x"] == case["values"]["b"]),
+        ("columns", lambda case: case["values"]["x"] == case["values"]["b"]),
+        ("integers", lambda case: True),
+        ("zero", lambda case: case["values"]["x"] == "ties"),
     ],
 )
 def test_the_case_finds_the_bug(found: dict[str, dict[str, Any]], name: str, seen: Any) -> None:
-    """Rows that are longer than their contents, one element, -inf where -inf is, and axes 1 and 2 exchanged."""
+    """Rows that are longer than their contents, one element, -inf where -inf is, axes 1 and 2 exchanged, equal
+    elements of two arrays, and elements that are 0."""
     assert found[f"{name}_right"]["status"] == "passed", found[f"{name}_right"]["cases"]
     failed = [case for case in found[f"{name}_wrong"]["cases"] if case["status"] == "failed"]
     assert failed

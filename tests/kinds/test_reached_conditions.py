@@ -144,6 +144,10 @@ def test_these_cases_are_told_replayed_and_left_out(tmp_path: Path) -> None:
     spread = project.kcheck("run", "--device", "cpu", "--no-store", "-j2")
     assert smallest == [line for line in spread.stdout.splitlines() if "smallest" in line]
     assert project.kcheck("run", "--device", "cpu", "--no-store", "--no-reach").returncode == 0
+    listed = project.kcheck("cases", "specs/rows.yaml", "-v").stdout
+    assert "\nreach_0 " in listed
+    assert "reach_0 is for k.cu:5: if (n == 1777) v += 1;\nN is compared with 1777 (k.cu:5)\n" in listed
+    assert "reach_0" not in project.kcheck("cases", "specs/rows.yaml").stdout
     refused = project.kcheck("run", "--reach", "--shard", "1/2")
     assert refused.returncode == 2
     assert "--reach and --shard cannot be combined" in refused.stderr
@@ -183,3 +187,39 @@ def test_a_param_and_a_size_together(tmp_path: Path) -> None:
     (case,) = [case for case in found["cases"] if case["status"] == "failed"]
     assert (case["dims"]["N"], case["params"]["mode"]) == (3001, 3)
     assert case["replay"].endswith("-k reach_0 --reach --device cpu")
+
+
+def test_kernels_of_a_launcher_with_the_option(tmp_path: Path) -> None:
+    """A condition of a kernel, for sizes with which the launcher launches it."""
+    project = KindsProject(tmp_path / "p")
+    project.write(
+        "rows.py",
+        """
+        from numba import cuda
+
+        @cuda.jit
+        def few(x, y):
+            i = cuda.grid(1)
+            if i < x.size:
+                y[i] = 2 * x[i]
+
+        @cuda.jit
+        def many(x, y):
+            i = cuda.grid(1)
+            if i < x.size:
+                y[i] = 2 * x[i] + (1 if x.size % 512 == 77 else 0)
+
+        def rows(x, y):
+            if x.size <= 1000:
+                few[8, 128](x, y)
+            else:
+                many[(x.size + 127) // 128, 128](x, y)
+        """,
+    )
+    project.spec("rows", "launcher: rows.py:rows\ndims: {N: 1..4000}\ncases: {count: 3}\n")
+    assert project.report("--no-reach")["rows"]["status"] == "passed"
+    found = project.report("--reach")["rows"]
+    (case,) = [case for case in found["cases"] if case["status"] == "failed"]
+    assert case["label"].startswith("reach_")
+    assert case["dims"]["N"] > 1000
+    assert case["dims"]["N"] % 512 == 77
