@@ -14,6 +14,7 @@ from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
+from kcheck.generator.distributions import Palette
 from kcheck.generator.far import reserved
 from kcheck.generator.layouts import GUARDS, aligned, geometry
 from kcheck.generator.rounding import DrawError
@@ -198,9 +199,9 @@ def values(
 
     >>> import kcheck
     >>> kcheck.values("ties", 4, "float16", seed=1)
-    array([0.01077, 0.01077, 0.01077, 0.4468 ], dtype=float16)
+    array([ 0.     ,  0.09045,  0.09045, -0.3416 ], dtype=float16)
     >>> kcheck.values("integers", (2, 2), "int8", argument=[0, 9], seed=3).tolist()
-    [[5, 8], [4, 2]]
+    [[9, 8], [4, 2]]
 
     Args:
         name: a distribution of docs/spec.md, such as ``normal``, ``adversarial`` or ``large``.
@@ -225,6 +226,7 @@ def values(
     held = tuple(argument) if isinstance(argument, list) else argument
     chosen = concrete(Distribution(name, held), Xorshift128Plus(derive(seed, "values/array")))
     try:
-        return draw(chosen, extents, DTYPES[_dtype(dtype)], Xorshift128Plus(derive(seed, "data/array")), {})
+        stream, palette = Xorshift128Plus(derive(seed, "data/array")), Palette(derive(seed, "palette"))
+        return draw(chosen, extents, DTYPES[_dtype(dtype)], stream, {}, palette)
     except DrawError as error:
         raise UserError(f"{name}: {error.what}" + (f"; {error.fix}" if error.fix else "")) from None
