@@ -89,7 +89,7 @@ def _reached(spec: OpSpec, planned: Sequence[Case], master: int) -> tuple[Sequen
     constants that the code has for each dim."""
     from kcheck.device import choose_for
     from kcheck.prover.prover import require_solver
-    from kcheck.prover.reach import DEFAULT, ConditionReach, reach_cases
+    from kcheck.prover.reach import DEFAULT, ConditionReach, reach_cases, shown_places
 
     require_solver("-v")
     found = ConditionReach(DEFAULT).found(spec, planned, master, choose_for([spec], "cpu"))
@@ -98,15 +98,14 @@ def _reached(spec: OpSpec, planned: Sequence[Case], master: int) -> tuple[Sequen
     for case, sizes in made:
         code = linecache.getline(sizes.file, sizes.line).strip() if sizes.file else ""
         lines.append(f"{case.label} is for {_place(spec, sizes.file, sizes.line)}" + (f": {code}" if code else ""))
-    by_dim: dict[str, dict[tuple[str, int], list[str]]] = {}
+    by_dim: dict[str, dict[tuple[str, int], list[tuple[str, int]]]] = {}
     for size in found.code:
-        places = by_dim.setdefault(size.dim, {}).setdefault((size.word, size.size), [])
-        place = _place(spec, size.file, size.line)
-        if place not in places:
-            places.append(place)
+        by_dim.setdefault(size.dim, {}).setdefault((size.word, size.size), []).append((size.file, size.line))
     for name in (name for name in spec.dims if name in by_dim):
         known = sorted(by_dim[name].items())
-        shown = ", ".join(f"{word} {size} ({'; '.join(places)})" for (word, size), places in known)
+        shown = ", ".join(
+            f"{word} {size} ({shown_places(spec, places) or 'the kernel'})" for (word, size), places in known
+        )
         lines.append(f"{name} is {shown}")
     return [case for case, _ in made], lines
 

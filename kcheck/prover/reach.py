@@ -127,7 +127,7 @@ def reach_cases(spec: OpSpec, master: int, found: ReachFound) -> list[tuple[Case
 def _note(spec: OpSpec, found: Sequence[Case], places: Sequence[tuple[str, int]]) -> str:
     if not found:
         return ""
-    where = f" ({_shown(spec, places)})" if any(line for _, line in places) else ""
+    where = f" ({shown_places(spec, places)})" if any(line for _, line in places) else ""
     which = found[0].label if len(found) == 1 else f"{found[0].label} to {found[-1].label}"
     verb = "meets a condition" if len(found) == 1 else "meet conditions"
     return f"{which} {verb} that no planned case meets{where}"
@@ -136,10 +136,10 @@ def _note(spec: OpSpec, found: Sequence[Case], places: Sequence[tuple[str, int]]
 def _never(spec: OpSpec, places: Sequence[tuple[str, int]]) -> str:
     if not places:
         return ""
-    return f"no size takes both ways of the branch{'es' * (len(places) > 1)} at {_shown(spec, places)}"
+    return f"no size takes both ways of the branch{'es' * (len(places) > 1)} at {shown_places(spec, places)}"
 
 
-def _shown(spec: OpSpec, places: Sequence[tuple[str, int]]) -> str:
+def shown_places(spec: OpSpec, places: Sequence[tuple[str, int]]) -> str:
     """Lines, by file."""
     by_file: dict[str, list[int]] = {}
     for file, line in dict.fromkeys(places):
