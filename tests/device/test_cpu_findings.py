@@ -107,7 +107,7 @@ BUGS = {
         "16 of 32 threads wait at this barrier, 16 at the one on line",
         None,
     ),
-    "input_changed": ("mutated", READ, READ + "; x[i] = 0", "input x was changed in 70 of 70", None),
+    "input_changed": ("mutated", READ, READ + "; x[i] = 12345", "input x was changed in 70 of 70", None),
     "not_written": ("unwritten", READ, "        ok[i - i % 2] = True", "35 of 70 elements of ok were never", None),
     "type_error": ("compile", STORE, "        y[i] = s.no_such_attribute", "does not compile", None),
     "wrong_result": (None, STORE, "        y[i] = s[t] * 3", "", None),

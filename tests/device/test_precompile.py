@@ -66,7 +66,7 @@ for event in run([spec], Options(), device):
 def test_the_order_is_that_of_the_cases(project) -> None:
     """Signatures in the order in which cases first declare them, then the others; each once."""
     spec = project.spec(SPEC, KERNEL, REFERENCE)
-    cases = plan(spec, count=20, master=0)
+    cases = plan(spec, count=40, master=0)
     letters = {"contiguous": "C", "strided": "A"}
     seen = dict.fromkeys((c.dtypes["T"], letters[c.layouts["x"]], letters[c.layouts["y"]]) for c in cases)
     told = [(x.dtype, x.layout, y.layout) for x, y in in_order(spec, cases)]

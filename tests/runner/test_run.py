@@ -43,7 +43,7 @@ cases: {count: 5, seed: 3}
 examples: [{dims: {N: 33}}, {dims: {N: 40}}]
 """
 KERNEL = "@cuda.jit\ndef twice(x, y, n):\n    i = cuda.grid(1)\n    if i < n:\n        y[i] = 2 * x[i]\n"
-BUGGY = KERNEL.replace("2 *", "3 *")
+BUGGY = KERNEL.replace("2 * x[i]", "2 * x[i] + 1")
 REFERENCE = "def twice(x):\n    return 2 * x\n"
 
 

@@ -294,4 +294,4 @@ def added_to_an_output(x, y, n):
     """The result is added to what the output holds, which is nothing yet."""
     i = cuda.grid(1)
     if i < n:
-        y[i] = 2 * x[i]  # bug: y[i] += 2 * x[i]  # initcheck
+        y[i] = 2 * x[i]  # bug: y[i] += 2 * x[i] + 1  # initcheck
