@@ -27,7 +27,7 @@ def _rows() -> list[str]:
     return [*found, *both, "cos_float32", "log1p_float32", "lgamma_float32", "atan_float32", "fastmath"]
 
 
-DAILY = ("gelu", "matmul", "reduce_sum", "rmsnorm", "softmax")
+DAILY = ("matmul", "reduce_sum", "softmax")
 
 
 def _specs() -> list[object]:
@@ -45,7 +45,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceChild]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=(pytest.mark.soak,) if n % 2 else ()) for n, name in enumerate(_rows())]
+    "name", [pytest.param(name, marks=(pytest.mark.soak,) if n % 4 else ()) for n, name in enumerate(_rows())]
 )
 def test_kernels_agree(child: DeviceChild, name: str) -> None:
     """A kernel leaves the same bytes in every code, finds nothing, and does change its output."""

@@ -193,7 +193,7 @@ BLOCKS = [(16, 16), (32, 4), (8, 8), (16, 2), (64, 1), (48, 2)]
 
 
 @pytest.mark.parametrize("width", [2, 8, 16, 32])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 6))])
 def test_the_same_bits_and_findings(width: int, seed: int) -> None:
     """Blocks inside and on the border of arrays, odd sizes, elements of every size, arrays that end too early, and
     stores that are shifted outside or by part of an element."""
