@@ -21,6 +21,8 @@ NVML = "KCHECK_NVML"
 _MIB = 1 << 20
 _UNKNOWN = "[N/A]"
 _CUDA = (13, 0)
+_DRIVERS = {12: "535.0", 13: "580.0"}
+"""A version of the driver for each major version of CUDA."""
 _COMPILERS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -52,7 +54,7 @@ class ToldDevice:
 
         chosen, cuda, digits = settings(environment), _cuda_version(), UUID.hex()
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return cls(DEVICE_NAME, chosen.cc, chosen.memory, cuda, f"{45 * cuda[0] - 5}.0", f"GPU-{uuid}")
+        return cls(DEVICE_NAME, chosen.cc, chosen.memory, cuda, _DRIVERS.get(cuda[0], "580.0"), f"GPU-{uuid}")
 
     @classmethod
     def read(cls, text: str) -> ToldDevice:
